@@ -1,0 +1,30 @@
+# The two commands: `make demo` and `make test`. Both set everything up; the second time they start at once.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.installed-figures
+	$(BIN)/highway train examples/demo/plain.toml --out runs/demo-plain --overwrite
+	$(BIN)/highway train examples/demo/highway.toml --out runs/demo-highway --overwrite
+	$(BIN)/highway report runs/demo-plain runs/demo-highway --out runs/demo-report.html
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/.installed-%: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "highwaynet needs Python 3.11 or newer: name one with make PYTHON=python3.11"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,67 @@
+"""highwaynet: very deep gated networks, to use, to study and to ship.
+
+>>> from torch import nn
+>>> from highwaynet import DenseHighway, DensePlain
+>>> model = nn.Sequential(nn.Flatten(), DensePlain(784, 50), DenseHighway(50, layers=99), nn.Linear(50, 10))
+>>> sum(p.numel() for p in model.parameters())  # the paper's 100-layer network
+544660
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from highwaynet.data.spec import DataSpec
+    from highwaynet.layers.dense_highway import DenseHighway
+    from highwaynet.layers.dense_plain import DensePlain
+    from highwaynet.layers.dense_residual import DenseResidual
+    from highwaynet.layers.gates import auto_gate_bias
+    from highwaynet.layers.highway import Highway
+    from highwaynet.layers.lesion import lesion
+    from highwaynet.networks.build import build_network
+    from highwaynet.networks.spec import NetworkSpec
+    from highwaynet.runs.spec import RunSpec, TrainingSpec
+
+__version__ = "0.1.0"
+
+# Names are looked up on first use, so that `highway --help` does not wait for torch.
+_HOMES = {
+    "DataSpec": "data.spec",
+    "DenseHighway": "layers.dense_highway",
+    "DensePlain": "layers.dense_plain",
+    "DenseResidual": "layers.dense_residual",
+    "Highway": "layers.highway",
+    "NetworkSpec": "networks.spec",
+    "RunSpec": "runs.spec",
+    "TrainingSpec": "runs.spec",
+    "auto_gate_bias": "layers.gates",
+    "build_network": "networks.build",
+    "lesion": "layers.lesion",
+}
+
+__all__ = [
+    "DataSpec",
+    "DenseHighway",
+    "DensePlain",
+    "DenseResidual",
+    "Highway",
+    "NetworkSpec",
+    "RunSpec",
+    "TrainingSpec",
+    "__version__",
+    "auto_gate_bias",
+    "build_network",
+    "lesion",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'highwaynet' has no attribute {name!r}")
+    value = getattr(import_module(f"highwaynet.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Questions to a trained network, answered with plain records."""

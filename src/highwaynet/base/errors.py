@@ -1,0 +1,28 @@
+"""Errors whose text is written for the person at the keyboard."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class HighwayError(Exception):
+    """Something went wrong that one sentence explains; the command ends with exit code 1."""
+
+    exit_code = 1
+
+
+class InputError(HighwayError):
+    """The user's input is wrong: one sentence names the field, the value and the way out; exit code 2."""
+
+    exit_code = 2
+
+
+def unknown(what: str, value: str, allowed: Iterable[str]) -> InputError:
+    """The error for a name that does not exist, with the nearest one that does.
+
+    >>> str(unknown("data set", "digit", ["digits", "mnist"]))
+    "unknown data set 'digit': did you mean 'digits'? Allowed: digits, mnist"
+    """
+    names = list(allowed)
+    near = get_close_matches(value, names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return InputError(f"unknown {what} {value!r}: {hint}Allowed: {', '.join(names)}")

@@ -1,0 +1,51 @@
+"""Writing files so that a reader finds either the old one or the new one, never half of one."""
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from highwaynet.base.errors import InputError
+
+
+def cannot(doing: str, path: Path, error: OSError) -> InputError:
+    """The sentence for a failed system call: what was tried, where, and the system's reason."""
+    reason = error.strerror or str(error)
+    return InputError(f"cannot {doing} {path}: {reason[:1].lower()}{reason[1:]}")
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write a whole file under a temporary name, sync it, and rename it into place."""
+    payload = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(payload)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise cannot("write", path, error) from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, or a sentence that says why there is none."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise cannot("read", path, error) from error
+
+
+def read_text(path: Path) -> str:
+    """The content of a UTF-8 text file, or a sentence that says why there is none."""
+    try:
+        return read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot read {path}: it is not UTF-8 text (byte {error.start})") from error
+
+
+def sha256(content: bytes) -> str:
+    """The checksum under which files are remembered."""
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,19 @@
+"""Numbers as people read them, the same in tables, pages and progress bars."""
+
+
+def percent(share: float) -> str:
+    r"""A share in percent, with a space that does not break.
+
+    >>> percent(0.9712)
+    '97.12\xa0%'
+    """
+    return f"{100 * share:.2f}\u00a0%"
+
+
+def loss_text(loss: float) -> str:
+    """A loss with three digits that matter.
+
+    >>> loss_text(0.12345), loss_text(0.000123456)
+    ('0.123', '1.23e-04')
+    """
+    return f"{loss:.3g}" if loss >= 1e-3 or loss == 0 else f"{loss:.2e}"

@@ -1,0 +1,1 @@
+"""Something typed: the command `highway`."""

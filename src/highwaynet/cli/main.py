@@ -1,0 +1,71 @@
+"""The command `highway`, and how every command ends: 0 fine, 2 wrong input, 130 interrupted, 1 anything else."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from highwaynet import __version__
+from highwaynet.base.errors import HighwayError
+from highwaynet.cli.data import data_app
+from highwaynet.cli.evaluate import evaluate_command
+from highwaynet.cli.networks import networks_command
+from highwaynet.cli.output import console, messages
+from highwaynet.cli.report import report_command
+from highwaynet.cli.train import train_command
+
+app = typer.Typer(
+    name="highway",
+    help="Very deep gated networks: train them, look inside, compare.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("train")(train_command)
+app.command("evaluate")(evaluate_command)
+app.command("networks")(networks_command)
+app.add_typer(data_app)
+app.command("report")(report_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"highwaynet {__version__} (kernel: torch)")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; no traceback reaches the user unless HIGHWAYNET_DEBUG is set."""
+    try:
+        code = app(standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort):
+        code = _end("interrupted", 130)
+    except HighwayError as error:
+        code = _end(str(error), error.exit_code)
+    except BrokenPipeError:  # the reader of a pipe left; nothing to say, and nobody to say it to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except Exception as error:
+        if hasattr(error, "format_message"):  # how the command-line library reports a wrong option
+            code = _end(error.format_message(), 2)
+        elif os.environ.get("HIGHWAYNET_DEBUG"):
+            raise
+        else:
+            what = f"{type(error).__name__}: {error}".splitlines()[0]
+            code = _end(f"an error in highwaynet itself: {what} (set HIGHWAYNET_DEBUG=1 to see where, and please report it)", 1)
+    sys.exit(code)
+
+
+def _end(sentence: str, code: int) -> int:
+    messages.print(f"highway: {sentence}", style=None, markup=False, soft_wrap=True)
+    return code

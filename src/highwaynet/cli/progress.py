@@ -1,0 +1,72 @@
+"""What a person sees while a network trains: a bar on a terminal, plain lines elsewhere."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from highwaynet.base.text import loss_text, percent
+from highwaynet.cli.output import messages
+from highwaynet.runs.records import EpochRecord, TimingRecord
+
+LINES = 20
+"""Without a terminal, a run prints about this many lines."""
+
+
+class TrainingProgress:
+    """Shows loss, accuracy, speed and time left. A context manager, and a `Watcher` of the training loop."""
+
+    def __init__(self, title: str, epochs: int) -> None:
+        self._epochs = epochs
+        self._title = title
+        self._state = ""
+        self._samples = 0
+        self._started = time.perf_counter()
+        self._shown = 0.0
+        self._bar: Progress | None = None
+        if messages.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=20),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TextColumn("{task.fields[state]}"),
+                TimeRemainingColumn(compact=True),
+                console=messages,
+                auto_refresh=False,  # a refreshing thread would take time from the training
+            )
+            self._task = self._bar.add_task(title, total=None, state="")
+
+    def __enter__(self) -> Self:
+        self._started = time.perf_counter()
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar:
+            self._bar.refresh()
+            self._bar.stop()
+
+    def step(self, samples: int) -> None:
+        """Count the samples; draw the bar a few times a second."""
+        self._samples += samples
+        if self._bar:
+            now = time.perf_counter()
+            if now - self._shown > 0.25:
+                self._shown = now
+                self._bar.update(self._task, completed=self._samples)
+                self._bar.refresh()
+
+    def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
+        """Show what the epoch brought."""
+        state = f"loss {loss_text(record.train_loss)}, accuracy {percent(record.train_accuracy)}"
+        if record.validation_loss is not None and record.validation_accuracy is not None:
+            state += f" | validation {loss_text(record.validation_loss)}, {percent(record.validation_accuracy)}"
+        state = f"epoch {record.epoch}/{self._epochs}  {state}  {timing.samples_per_second:,.0f} samples/s"
+        if self._bar:
+            total = self._samples / record.epoch * self._epochs
+            self._bar.update(self._task, completed=self._samples, total=total, state=state)
+        elif record.epoch % max(1, self._epochs // LINES) == 0 or record.epoch in {1, self._epochs}:
+            left = (time.perf_counter() - self._started) / record.epoch * (self._epochs - record.epoch)
+            messages.print(f"{self._title}  {state}  {left:,.0f} s left", soft_wrap=True)

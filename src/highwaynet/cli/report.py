@@ -1,0 +1,82 @@
+"""`highway report`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from highwaynet.base.errors import HighwayError, InputError
+from highwaynet.base.files import write_atomically
+from highwaynet.base.text import loss_text, percent
+from highwaynet.cli.output import console, messages, print_json, print_table
+
+if TYPE_CHECKING:
+    from highwaynet.figures.report import ReportedRun
+
+
+def report_command(
+    runs: Annotated[list[Path], typer.Argument(help="One or more run directories.")],
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is not a report.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Compare runs and look inside: one HTML file without external resources.
+
+    Example: highway report runs/a runs/b --out report.html
+    """
+    try:
+        from highwaynet.figures.report import is_own_report, render_report
+    except ModuleNotFoundError as error:
+        raise HighwayError(f"the report needs {error.name}: install it with `pip install 'highwaynet[figures]'`") from error
+
+    if out.is_dir():
+        raise InputError(f"--out {out}: this is a folder; name the HTML file to write")
+    if out.exists() and not overwrite and not is_own_report(out):
+        raise InputError(f"--out {out}: the file exists and is not a report; name another one, or replace it with --overwrite")
+    if not out.parent.is_dir():
+        raise InputError(f"--out {out}: the folder {out.parent} does not exist")
+    reported = []
+    for path in runs:
+        with messages.status(f"looking into {path}"):
+            reported.append(_read_run(path))
+    write_atomically(out, render_report(reported))
+    _print_results(reported, out, as_json=as_json)
+
+
+def _read_run(path: Path) -> "ReportedRun":
+    from highwaynet.analysis.collect import collect_records
+    from highwaynet.figures.report import ReportedRun
+    from highwaynet.runs.directory import RunDirectory
+
+    run = RunDirectory.open(path)
+    spec, history, seconds, environment = (
+        run.read_spec(),
+        run.read_history(),
+        run.read_seconds(),
+        run.read_environment(),
+    )
+    records = collect_records(run)
+    return ReportedRun(run.name, str(path), spec, history, seconds, environment, records.evaluation, records.gates, records.lesions)
+
+
+def _print_results(runs: list["ReportedRun"], out: Path, *, as_json: bool) -> None:
+    if as_json:
+        rows = [{"run": run.path, **run.evaluation.model_dump(), "seconds": run.seconds} for run in runs]
+        print_json({"report": str(out), "runs": rows})
+        return
+    headings = ["network", "parameters", "training loss", "test loss", "test accuracy", "seconds"]
+    print_table(
+        [(heading, "left" if heading == "network" else "right") for heading in headings],
+        [
+            [
+                run.label,
+                f"{run.evaluation.parameters:,}",
+                loss_text(run.evaluation.train.loss),
+                loss_text(run.evaluation.test.loss),
+                percent(run.evaluation.test.accuracy),
+                f"{run.seconds:.1f}",
+            ]
+            for run in runs
+        ],
+    )
+    console.print(f"report: {out.resolve()}", soft_wrap=True, markup=False)

@@ -1,0 +1,1 @@
+"""What a sample is: a DataSpec becomes tensors, splits and names."""

@@ -1,0 +1,1 @@
+"""Ink: records become pictures, tables and the HTML report."""

@@ -1,0 +1,46 @@
+"""Training curves: cross-entropy over epochs on a log axis."""
+
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from highwaynet.figures.style import WIDTH, house_style, log_scale
+from highwaynet.runs.records import EpochRecord
+
+SMALLEST = 1e-12
+"""Losses below are drawn here: a log axis has no zero."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run in the picture."""
+
+    label: str
+    colour: str
+    history: list[EpochRecord]
+
+
+def draw_curves(curves: list[Curve]) -> Figure:
+    """Training loss as lines, validation loss as thin dashed lines."""
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 3.5))
+        axes = figure.subplots()
+        for curve in curves:
+            epochs = [record.epoch for record in curve.history]
+            marker = "o" if len(epochs) == 1 else None
+            train = [max(record.train_loss, SMALLEST) for record in curve.history]
+            axes.plot(epochs, train, color=curve.colour, label=curve.label, marker=marker)
+            checked = [(r.epoch, max(r.validation_loss, SMALLEST)) for r in curve.history if r.validation_loss is not None]
+            if checked:
+                axes.plot(*zip(*checked, strict=True), color=curve.colour, linestyle=(0, (3, 2)), linewidth=1.1, marker=marker)
+        log_scale(axes.yaxis)
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("mean cross-entropy")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        handles, labels = axes.get_legend_handles_labels()
+        handles.append(Line2D([], [], color="#555555", linestyle=(0, (3, 2)), linewidth=1.1))
+        # Above the axes: there it hides no curve, however many runs are compared.
+        figure.legend(handles, [*labels, "validation"], loc="outside upper left", ncols=2)
+        return figure

@@ -1,0 +1,40 @@
+"""Records in words."""
+
+from statistics import mean
+
+from highwaynet.analysis.records import GatesRecord, LesionsRecord
+from highwaynet.base.text import loss_text, percent
+
+PART_NAMES = {"train": "training", "validation": "validation", "test": "test"}
+
+IDLE = 0.001
+"""A layer counts as idle if closing it changes the accuracy by no more than a tenth of a percentage point."""
+
+
+def lesion_finding(record: LesionsRecord) -> str:
+    """Which layer matters most, and how many do nothing when taken one at a time."""
+    worst = max(range(len(record.closed)), key=lambda index: record.closed[index].loss)
+    idle = sum(abs(score.accuracy - record.intact.accuracy) <= IDLE for score in record.closed)
+    worst_loss = record.closed[worst].loss
+    most = (
+        f"Layer {worst + 1} matters most: without it the loss goes from {loss_text(record.intact.loss)} to {loss_text(worst_loss)}."
+        if worst_loss > record.intact.loss
+        else "No layer, closed alone, raises the loss."
+    )
+    return (
+        f"{idle} of {len(record.closed)} layers can be closed one at a time with at most 0.1 percentage points' change of the "
+        f"{PART_NAMES[record.part]} accuracy ({percent(record.intact.accuracy)}). {most}"
+    )
+
+
+def gate_finding(record: GatesRecord) -> str:
+    """How open the gates are on average, and where their biases went."""
+    opening = [mean(row) for row in record.mean]  # of each layer
+    busiest = max(range(len(opening)), key=lambda index: opening[index])
+    fell = mean(float(value < record.start_bias) for row in record.bias for value in row)
+    return (
+        f"Over {record.samples:,} {PART_NAMES[record.part]} samples the transform gates are open by {mean(opening):.2f} on average "
+        "(1 is fully open), "
+        f"most in layer {busiest + 1} ({opening[busiest]:.2f}). All gate biases started at {record.start_bias:.3g}; "
+        f"training lowered {percent(fell)} of them."
+    )

@@ -1,0 +1,110 @@
+"""The HTML report: one file, no external resource."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from highwaynet import __version__
+from highwaynet.analysis.records import EvaluationRecord, GatesRecord, LesionsRecord
+from highwaynet.base.text import loss_text, percent
+from highwaynet.figures.curves import Curve, draw_curves
+from highwaynet.figures.findings import gate_finding, lesion_finding
+from highwaynet.figures.gate_map import draw_gate_map
+from highwaynet.figures.lesion_plot import draw_lesions
+from highwaynet.figures.style import run_colours, to_svg
+from highwaynet.runs.records import EpochRecord
+from highwaynet.runs.spec import RunSpec
+
+MARK = '<meta name="generator" content="highwaynet'
+"""How a report is known as ours, so that it may be replaced."""
+
+
+@dataclass(frozen=True)
+class ReportedRun:
+    """Everything that the report says about one run."""
+
+    name: str
+    path: str
+    spec: RunSpec
+    history: list[EpochRecord]
+    seconds: float
+    environment: dict[str, Any]
+    evaluation: EvaluationRecord
+    gates: GatesRecord | None
+    lesions: LesionsRecord | None
+
+    @property
+    def label(self) -> str:
+        """Kind and depth, for instance 50-layer highway."""
+        return f"{self.spec.network.depth}-layer {self.spec.network.kind}"
+
+
+def render_report(runs: list[ReportedRun]) -> str:
+    """The page for these runs."""
+    labels = _distinct_labels(runs)
+    colours = run_colours([run.spec.network.kind for run in runs])
+    curves = [Curve(label, colour, run.history) for label, colour, run in zip(labels, colours, runs, strict=True)]
+    environment = Environment(
+        loader=PackageLoader("highwaynet.figures", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "loss": loss_text}
+    views = [_view(run, label, colour) for run, label, colour in zip(runs, labels, colours, strict=True)]
+    return environment.get_template("report.html").render(
+        views=views,
+        settings=_settings(runs),
+        data=", ".join(sorted({run.spec.data.name for run in runs})),
+        curves=Markup(to_svg(draw_curves(curves))),
+        version=__version__,
+    )
+
+
+def _distinct_labels(runs: list[ReportedRun]) -> list[str]:
+    labels = [run.label for run in runs]
+    return [label if labels.count(label) == 1 else f"{label} ({run.name})" for label, run in zip(labels, runs, strict=True)]
+
+
+def _view(run: ReportedRun, label: str, colour: str) -> dict[str, Any]:
+    """What the template shows of a run."""
+    view: dict[str, Any] = {"run": run, "label": label, "colour": colour, "gates": None, "lesions": None}
+    if run.gates:
+        view["gates"] = {"svg": Markup(to_svg(draw_gate_map(run.gates))), "finding": gate_finding(run.gates)}
+    if run.lesions:
+        view["lesions"] = {
+            "svg": Markup(to_svg(draw_lesions(run.lesions, colour))),
+            "finding": lesion_finding(run.lesions),
+        }
+    return view
+
+
+def _settings(runs: list[ReportedRun]) -> list[dict[str, Any]]:
+    """A row per setting, a value per run; `same` where all runs agree."""
+    tables = []
+    for run in runs:
+        flat: dict[str, str] = {}
+        for section, values in run.spec.model_dump(exclude_none=True, exclude={"schema_version"}).items():
+            if isinstance(values, dict):
+                flat |= {f"{section}.{field}": f"{value}" for field, value in values.items()}
+            else:
+                flat[section] = f"{values}"
+        flat["parameters"] = f"{run.evaluation.parameters:,}"
+        flat["training time"] = f"{run.seconds:.1f} s"
+        tables.append(flat)
+    names = list(dict.fromkeys(name for table in tables for name in table))
+    rows = [{"name": name, "values": [table.get(name, "–") for table in tables]} for name in names]
+    return [row | {"same": len(set(row["values"])) == 1} for row in rows]
+
+
+def is_own_report(path: Path) -> bool:
+    """Whether a file is a report of ours, which may be replaced."""
+    try:
+        with path.open("r", encoding="utf-8") as stream:
+            return MARK in stream.read(2000)
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,1 @@
+"""The formulas: highway, plain and residual layers, their gates and their initialisation."""

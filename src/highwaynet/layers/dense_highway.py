@@ -1,0 +1,134 @@
+"""Dense highway layers, one or many (Srivastava, Greff and Schmidhuber 2015, section 3.1).
+
+This file is the readable specification of a highway stack: what a fused kernel computes must equal it.
+"""
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from highwaynet.layers.activations import activation_function
+from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
+from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.layers.names import Activation, Carry, Init
+from highwaynet.layers.stacking import stacked_parameters, without_layers
+
+
+class DenseHighway(nn.Module):
+    """Dense highway layers in one module: y = H·T + x·C with H = activation(W_H·x + b_H), T = sigmoid(W_T·x + b_T).
+
+    All parts of a layer share one matrix product: `weight` (layers, parts·width, width) and `bias` (layers, parts·width) hold H,
+    T and, with an independent carry gate, C below each other.
+
+    Args:
+        width: Number of blocks.
+        layers: Number of layers. None is a single layer whose gates come without a leading layer axis.
+        activation: tanh, relu, sigmoid or identity.
+        gate_bias: Start value of b_T, or "auto": a rule of the number of layers here, see `auto_gate_bias`. An independent carry
+            gate starts at −gate_bias, so that C starts near 1 − T.
+        carry: "coupled" (C = 1 − T, as in the paper's experiments) or "independent".
+        init: How W_H and W_T (and W_C) start, each with its own fans.
+        init_std: Standard deviation for ``init="normal"``.
+        generator: Where the weights come from; torch's global generator if None.
+
+    >>> y, t = DenseHighway(50)(torch.zeros(1, 50), return_gates=True)
+    >>> round(t.mean().item(), 4)  # sigmoid(−1): a single layer starts at gate bias −1
+    0.2689
+    """
+
+    closed_layers: frozenset[int]
+
+    def __init__(
+        self,
+        width: int,
+        layers: int | None = None,
+        *,
+        activation: Activation = "tanh",
+        gate_bias: GateBias = "auto",
+        carry: Carry = "coupled",
+        init: Init = "glorot-uniform",
+        init_std: float = DEFAULT_STD,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if carry not in {"coupled", "independent"}:
+            raise ValueError(f"unknown carry {carry!r}: choose coupled or independent")
+        count = 1 if layers is None else layers
+        parts = 2 if carry == "coupled" else 3
+        self.width, self.single = width, layers is None
+        self.activation, self.carry, self.init, self.init_std = activation, carry, init, init_std
+        self.start_gate_bias = resolve_gate_bias(gate_bias, count)
+        self.closed_layers = frozenset()
+        self._act = activation_function(activation)
+        self.weight, self.bias = stacked_parameters(count, parts * width, width)
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Start anew: weights by `init`, b_H at 0, b_T at the gate bias, b_C at its opposite."""
+        with torch.no_grad():
+            for layer in self.weight:
+                for part in layer.split(self.width):
+                    initialise_(part, self.init, std=self.init_std, generator=generator)
+            starts = (0.0, self.start_gate_bias, -self.start_gate_bias)
+            for part, start in zip(self.bias.split(self.width, dim=1), starts, strict=False):
+                part.fill_(start)
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers the module holds."""
+        return self.weight.shape[0]
+
+    @property
+    def gate_bias(self) -> Tensor:
+        """The transform gate biases b_T, a view of shape (layers, width)."""
+        return self.bias[:, self.width : 2 * self.width]
+
+    @property
+    def gate_weight(self) -> Tensor:
+        """The transform gate weights W_T, a view of shape (layers, width, width)."""
+        return self.weight[:, self.width : 2 * self.width]
+
+    def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
+        """The output y of the last layer; with `return_gates` also T, and C of an independent carry gate.
+
+        Args:
+            x: Of shape (..., width).
+            return_gates: Return (y, T) or (y, T, C), gates of shape (layers, ..., width), or (..., width) of a single layer.
+        """
+        gates: list[tuple[Tensor, ...]] = []
+        # unbind, not indexing: its backward writes each layer's gradient once, where indexing adds up whole stacks.
+        for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
+            if number in self.closed_layers:
+                if return_gates:
+                    closed = torch.zeros_like(x)
+                    gates.append((closed,) if self.carry == "coupled" else (closed, torch.ones_like(x)))
+                continue
+            z = F.linear(x, weight, bias)  # (..., parts·width)
+            h, *pre_gates = z.split(self.width, dim=-1)
+            opened = tuple(torch.sigmoid(gate) for gate in pre_gates)
+            x = mix(x, self._act(h), *opened)  # (..., width)
+            if return_gates:
+                gates.append(opened)
+        if not return_gates:
+            return x
+        if self.single:
+            return x, *gates[0]
+        if not gates:
+            parts = 1 if self.carry == "coupled" else 2
+            return x, *(x.new_empty((0, *x.shape)) for _ in range(parts))
+        return x, *(torch.stack(gate) for gate in zip(*gates, strict=True))
+
+    def without(self, layers: Iterable[int]) -> "DenseHighway":
+        """A new stack that lacks these layers (numbered from 1); equal to closing them, and cheaper."""
+        shorter = without_layers(self, layers)
+        shorter.single, shorter.closed_layers = False, frozenset()
+        return shorter
+
+    def extra_repr(self) -> str:
+        """What printing the module shows."""
+        return (
+            f"width={self.width}, layers={self.num_layers}, activation={self.activation}, "
+            f"gate_bias={self.start_gate_bias:g}, carry={self.carry}"
+        )

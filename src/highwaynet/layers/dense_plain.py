@@ -1,0 +1,76 @@
+"""Dense plain layers y = H(x), one or many: the paper's rival of highway layers, and its way to change the width."""
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from highwaynet.layers.activations import activation_function
+from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.layers.names import Activation, Init
+from highwaynet.layers.stacking import stacked_parameters, without_layers
+
+
+class DensePlain(nn.Module):
+    """Plain dense layers in one module: y = activation(W·x + b), with `weight` (layers, out, in) and `bias` (layers, out).
+
+    Args:
+        width: Size of the input.
+        out_width: Size of the output, if it differs; that takes a single layer.
+        layers: Number of layers.
+        activation: tanh, relu, sigmoid or identity.
+        init: How W starts; b starts at 0.
+        init_std: Standard deviation for ``init="normal"``.
+        generator: Where the weights come from; torch's global generator if None.
+
+    >>> DensePlain(784, 50)(torch.zeros(2, 784)).shape
+    torch.Size([2, 50])
+    """
+
+    def __init__(
+        self,
+        width: int,
+        out_width: int | None = None,
+        layers: int = 1,
+        *,
+        activation: Activation = "tanh",
+        init: Init = "glorot-uniform",
+        init_std: float = DEFAULT_STD,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        rows = width if out_width is None else out_width
+        if rows != width and layers != 1:
+            raise ValueError(f"layers = {layers}: only a single layer can change the width ({width} to {rows})")
+        self.activation, self.init, self.init_std = activation, init, init_std
+        self._act = activation_function(activation)
+        self.weight, self.bias = stacked_parameters(layers, rows, width)
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Start anew: weights by `init`, biases at 0."""
+        with torch.no_grad():
+            for layer in self.weight:
+                initialise_(layer, self.init, std=self.init_std, generator=generator)
+            self.bias.zero_()
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers the module holds."""
+        return self.weight.shape[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (..., width) to (..., out_width)."""
+        for weight, bias in zip(self.weight.unbind(), self.bias.unbind(), strict=True):
+            x = self._act(F.linear(x, weight, bias))
+        return x
+
+    def without(self, layers: Iterable[int]) -> "DensePlain":
+        """A new stack that lacks these layers, numbered from 1."""
+        return without_layers(self, layers)
+
+    def extra_repr(self) -> str:
+        """What printing the module shows."""
+        layers, rows, columns = self.weight.shape
+        return f"width={columns}, out_width={rows}, layers={layers}, activation={self.activation}"

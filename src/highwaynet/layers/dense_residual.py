@@ -1,0 +1,77 @@
+"""Dense residual layers y = x + H(x), one or many: He et al. 2015's shortcut around a dense transform."""
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from highwaynet.layers.activations import activation_function
+from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.layers.names import Activation, Init
+from highwaynet.layers.stacking import stacked_parameters, without_layers
+
+
+class DenseResidual(nn.Module):
+    """Residual dense layers in one module: y = x + activation(W·x + b), `weight` (layers, width, width), `bias` (layers, width).
+
+    Args:
+        width: Number of units.
+        layers: Number of layers.
+        activation: tanh, relu, sigmoid or identity.
+        init: How W starts; b starts at 0.
+        init_std: Standard deviation for ``init="normal"``.
+        generator: Where the weights come from; torch's global generator if None.
+
+    >>> DenseResidual(50, layers=3)(torch.zeros(2, 50)).shape
+    torch.Size([2, 50])
+    """
+
+    closed_layers: frozenset[int]
+
+    def __init__(
+        self,
+        width: int,
+        layers: int = 1,
+        *,
+        activation: Activation = "tanh",
+        init: Init = "glorot-uniform",
+        init_std: float = DEFAULT_STD,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.activation, self.init, self.init_std = activation, init, init_std
+        self.closed_layers = frozenset()
+        self._act = activation_function(activation)
+        self.weight, self.bias = stacked_parameters(layers, width, width)
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Start anew: weights by `init`, biases at 0."""
+        with torch.no_grad():
+            for layer in self.weight:
+                initialise_(layer, self.init, std=self.init_std, generator=generator)
+            self.bias.zero_()
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers the module holds."""
+        return self.weight.shape[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (..., width) to the same shape; a closed layer copies its input."""
+        for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
+            if number not in self.closed_layers:
+                x = x + self._act(F.linear(x, weight, bias))
+        return x
+
+    def without(self, layers: Iterable[int]) -> "DenseResidual":
+        """A new stack that lacks these layers, numbered from 1; equal to closing them, and cheaper."""
+        shorter = without_layers(self, layers)
+        shorter.closed_layers = frozenset()
+        return shorter
+
+    def extra_repr(self) -> str:
+        """What printing the module shows."""
+        layers, width, _ = self.weight.shape
+        return f"width={width}, layers={layers}, activation={self.activation}"

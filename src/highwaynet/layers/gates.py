@@ -1,0 +1,47 @@
+"""The transform gate's start value and the gating itself (Srivastava, Greff and Schmidhuber 2015, equations 2 and 3)."""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+GateBias = float | Literal["auto"]
+
+
+def auto_gate_bias(depth: int, *, convolutional: bool = False) -> float:
+    """The start value b_T of the transform gate biases for a network of this depth, within [−4, −1].
+
+    Convolutional networks follow the paper's guideline, −1, −2, −3 at about 10, 20, 30 layers: −depth/10.
+
+    Dense networks follow −1 − ln(depth/10). Since sigmoid(b) falls like exp(b), this keeps depth · sigmoid(b), the number of layers that
+    a signal is transformed by when training starts, at about three, whatever the depth.
+
+    >>> [auto_gate_bias(depth, convolutional=True) for depth in (5, 10, 20, 30, 100)]
+    [-1.0, -1.0, -2.0, -3.0, -4.0]
+    >>> [round(auto_gate_bias(depth), 2) for depth in (5, 10, 20, 50, 100, 1000)]
+    [-1.0, -1.0, -1.69, -2.61, -3.3, -4.0]
+    """
+    if depth < 1:
+        return -1.0
+    bias = -depth / 10 if convolutional else -1.0 - math.log(depth / 10)
+    return min(-1.0, max(-4.0, bias))
+
+
+def resolve_gate_bias(gate_bias: GateBias, depth: int) -> float:
+    """A number as it is, ``"auto"`` by the rule for dense networks; raises ValueError for anything else."""
+    if gate_bias == "auto":
+        return auto_gate_bias(depth)
+    if not isinstance(gate_bias, int | float) or not math.isfinite(gate_bias):
+        raise ValueError(f"gate_bias = {gate_bias!r}: give a finite number or 'auto'")
+    return float(gate_bias)
+
+
+def mix(x: Tensor, h: Tensor, t: Tensor, c: Tensor | None = None) -> Tensor:
+    """The highway equation y = H·T + x·C, coupled (C = 1 − T) where `c` is None.
+
+    The coupled form is exact at both ends: T = 0 gives x and T = 1 gives H, to the bit.
+    """
+    if c is None:
+        return torch.lerp(x, h, t)
+    return h * t + x * c

@@ -1,0 +1,7 @@
+"""The names of activations, initialisations and carry gates; free of torch, so that specs load at once."""
+
+from typing import Literal
+
+Activation = Literal["tanh", "relu", "sigmoid", "identity"]
+Init = Literal["glorot-uniform", "glorot-normal", "he", "orthogonal", "normal"]
+Carry = Literal["coupled", "independent"]

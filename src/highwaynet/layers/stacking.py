@@ -1,0 +1,39 @@
+"""What all dense stacks share: parameters that hold every layer, and removal of layers by index selection."""
+
+import copy
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+import torch
+from torch import nn
+
+
+class Stack(Protocol):
+    """A module whose parameters have the layers as their first axis."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter
+
+
+StackT = TypeVar("StackT", bound=Stack)
+
+
+def stacked_parameters(layers: int, rows: int, columns: int) -> tuple[nn.Parameter, nn.Parameter]:
+    """Unfilled weight (layers, rows, columns) and bias (layers, rows); a stack of 0 layers copies its input."""
+    if layers < 0:
+        raise ValueError(f"layers = {layers}: must be at least 0")
+    if min(rows, columns) < 1:
+        raise ValueError(f"width = {min(rows, columns)}: must be at least 1")
+    return nn.Parameter(torch.empty(layers, rows, columns)), nn.Parameter(torch.empty(layers, rows))
+
+
+def without_layers(stack: StackT, removed: Iterable[int]) -> StackT:
+    """A copy of the stack that lacks the layers with these numbers (from 1); raises ValueError if one does not exist."""
+    numbers, count = set(removed), stack.weight.shape[0]
+    if wrong := sorted(number for number in numbers if not 1 <= number <= count):
+        raise ValueError(f"layers = {wrong}: the stack has {count} layers, numbered from 1")
+    kept = [index for index in range(count) if index + 1 not in numbers]
+    shorter = copy.deepcopy(stack)
+    shorter.weight = nn.Parameter(stack.weight.detach()[kept])
+    shorter.bias = nn.Parameter(stack.bias.detach()[kept])
+    return shorter

@@ -1,0 +1,1 @@
+"""How layers stack: a NetworkSpec becomes a module."""

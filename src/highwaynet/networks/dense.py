@@ -1,0 +1,76 @@
+"""Dense networks: one plain layer that sets the width, a stack of layers of one kind, and the head before the softmax."""
+
+import copy
+from collections.abc import Iterable
+
+from torch import Generator, Tensor, nn
+
+from highwaynet.layers.dense_highway import DenseHighway
+from highwaynet.layers.dense_plain import DensePlain
+from highwaynet.layers.dense_residual import DenseResidual
+from highwaynet.layers.gates import resolve_gate_bias
+from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.networks.spec import NetworkSpec
+
+DenseStack = DenseHighway | DensePlain | DenseResidual
+
+
+class DenseNetwork(nn.Module):
+    """Input of any shape → flat → plain layer → stack → head; gives logits (or the numbers of a regression).
+
+    Args:
+        entry: The first plain layer, from the number of inputs to the width.
+        stack: The other layers.
+        head: From the width to the number of outputs.
+    """
+
+    def __init__(self, entry: DensePlain, stack: DenseStack, head: nn.Linear) -> None:
+        super().__init__()
+        self.entry, self.stack, self.head = entry, stack, head
+
+    def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
+        """Logits (batch, outputs); with `return_gates` also what a highway stack returns, T (layers, batch, width) and maybe C."""
+        x = self.entry(x.flatten(1))  # (batch, width)
+        if not return_gates:
+            logits: Tensor = self.head(self.stack(x))
+            return logits
+        x, *gates = self.stack(x, return_gates=True)
+        return self.head(x), *gates
+
+    def without(self, layers: Iterable[int]) -> "DenseNetwork":
+        """The network with these layers of its stack removed, numbered from 1; the first plain layer is not counted."""
+        shorter = copy.deepcopy(self)
+        shorter.stack = self.stack.without(layers)
+        return shorter
+
+
+def build_dense(spec: NetworkSpec, inputs: int, outputs: int, generator: Generator | None) -> DenseNetwork:
+    """The dense network that a spec describes, its weights drawn in the order of the layers."""
+    std = DEFAULT_STD if spec.init_std is None else spec.init_std
+    entry = DensePlain(inputs, spec.width, activation=spec.activation, init=spec.init, init_std=std, generator=generator)
+    stack: DenseStack
+    if spec.kind == "highway":
+        stack = DenseHighway(
+            spec.width,
+            spec.depth - 1,
+            activation=spec.activation,
+            gate_bias=resolve_gate_bias("auto" if spec.gate_bias is None else spec.gate_bias, spec.depth),
+            carry=spec.carry or "coupled",
+            init=spec.init,
+            init_std=std,
+            generator=generator,
+        )
+    else:
+        kind = DensePlain if spec.kind == "plain" else DenseResidual
+        stack = kind(
+            spec.width,
+            layers=spec.depth - 1,
+            activation=spec.activation,
+            init=spec.init,
+            init_std=std,
+            generator=generator,
+        )
+    head = nn.Linear(spec.width, outputs)
+    initialise_(head.weight, "glorot-uniform", generator=generator)
+    nn.init.zeros_(head.bias)
+    return DenseNetwork(entry, stack, head)

@@ -1,0 +1,1 @@
+"""A run: its spec and its directory. The only code that knows file names."""

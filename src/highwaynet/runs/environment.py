@@ -1,0 +1,36 @@
+"""Where something ran: versions, machine, threads and kernel. Nothing that names a person or a host."""
+
+import os
+import platform
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from highwaynet import __version__
+
+
+def describe_environment() -> dict[str, Any]:
+    """Versions and machine, as they go into environment.json and into benchmark results."""
+    return {
+        "schema_version": 1,
+        "highwaynet": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "kernel": "torch",
+    }
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"

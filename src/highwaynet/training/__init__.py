@@ -1,0 +1,1 @@
+"""When weights change: the one training loop, optimisers, schedules, evaluation."""

@@ -1,0 +1,45 @@
+"""What several tests use: the real command, and small finished runs."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.training.loop import train
+from support import Highway, small_spec
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_threads() -> None:
+    torch.set_num_threads(min(2, torch.get_num_threads()))
+
+
+@pytest.fixture
+def highway(tmp_path: Path) -> Highway:
+    """Run the real command in a process of its own, in a folder of its own."""
+
+    def run(*arguments: object, cwd: Path = tmp_path, prefix: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [*prefix, sys.executable, "-W", "error", "-m", "highwaynet", *map(str, arguments)]
+        return subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False, env=os.environ | {"COLUMNS": "120"} | environment
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunDirectory]:
+    """A finished run of each network, made once; tests must not change it."""
+    made: dict[str, RunDirectory] = {}
+
+    def run(name: str = "fc-highway") -> RunDirectory:
+        if name not in made:
+            made[name] = train(small_spec(name), tmp_path_factory.mktemp("runs") / name)
+        return made[name]
+
+    return run

@@ -1,0 +1,67 @@
+"""The gating, its gradients against the closed form, and the rule for the gate bias."""
+
+import pytest
+import torch
+
+from highwaynet import DenseHighway, auto_gate_bias
+from highwaynet.layers.gates import mix, resolve_gate_bias
+
+
+def leaves(*count: int) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    return [torch.rand(5, 7, dtype=torch.float64).requires_grad_() for _ in range(*count)]
+
+
+def test_gradients_of_the_coupled_gating() -> None:
+    x, h, t, dy = leaves(4)
+    dx, dh, dt = torch.autograd.grad(mix(x, h, t), (x, h, t), dy)
+    torch.testing.assert_close(dh, t * dy)
+    torch.testing.assert_close(dt, (h - x) * dy)
+    torch.testing.assert_close(dx, (1 - t) * dy)
+
+
+def test_gradients_of_the_independent_gating() -> None:
+    x, h, t, c, dy = leaves(5)
+    dx, dh, dt, dc = torch.autograd.grad(mix(x, h, t, c), (x, h, t, c), dy)
+    torch.testing.assert_close(dh, t * dy)
+    torch.testing.assert_close(dt, h * dy)
+    torch.testing.assert_close(dx, c * dy)
+    torch.testing.assert_close(dc, x * dy)
+
+
+def test_mixing_is_exact_at_both_ends_for_any_size_of_number() -> None:
+    x = torch.tensor([1e-30, 1.0, 1e30, -3.3])
+    h = torch.tensor([1e30, 1e-8, -7.7, 1e-38])
+    assert torch.equal(mix(x, h, torch.zeros(4)), x)
+    assert torch.equal(mix(x, h, torch.ones(4)), h)
+
+
+@pytest.mark.parametrize("convolutional", [False, True])
+def test_auto_bias_falls_with_depth_within_its_limits(convolutional: bool) -> None:
+    biases = [auto_gate_bias(depth, convolutional=convolutional) for depth in range(2000)]
+    assert biases[10] == -1.0
+    assert max(biases) == -1.0
+    assert min(biases) == -4.0
+    assert biases == sorted(biases, reverse=True)
+
+
+def test_auto_bias_of_convolutional_networks_is_the_papers_guideline() -> None:
+    assert [auto_gate_bias(depth, convolutional=True) for depth in (10, 20, 30)] == [-1.0, -2.0, -3.0]
+
+
+@pytest.mark.parametrize("layers", [10, 20, 50, 100, 200])
+def test_auto_bias_keeps_the_number_of_transforms(layers: int) -> None:
+    bias = torch.tensor(auto_gate_bias(layers))
+    assert 2.5 < layers * torch.sigmoid(bias) < 4
+
+
+def test_the_bias_is_on_the_transform_gate_and_nowhere_else() -> None:
+    stack = DenseHighway(5, layers=3, gate_bias=-3.0, carry="independent")
+    assert torch.equal(stack.bias, torch.tensor([0.0, -3.0, 3.0]).repeat_interleave(5).expand(3, 15))
+    assert torch.equal(stack.gate_bias, torch.full((3, 5), -3.0))
+
+
+@pytest.mark.parametrize("value", ["Auto", float("nan"), None])
+def test_a_wrong_bias_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="gate_bias"):
+        resolve_gate_bias(value, 10)  # type: ignore[arg-type]

@@ -1,0 +1,128 @@
+"""Specs and networks: the paper's parameter counts, what is filled in, what is refused."""
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from highwaynet import DenseHighway, DensePlain, DenseResidual, NetworkSpec, build_network, lesion
+from highwaynet.base.errors import InputError
+from highwaynet.base.specs import validated
+from highwaynet.networks.build import count_parameters
+from highwaynet.networks.presets import PRESETS
+
+PAPER_COUNTS = {
+    ("fc-highway", 10): 85_660,
+    ("fc-highway", 20): 136_660,
+    ("fc-highway", 50): 289_660,
+    ("fc-highway", 100): 544_660,
+    ("fc-plain", 10): 102_463,
+    ("fc-plain", 20): 153_583,
+    ("fc-plain", 50): 306_943,
+    ("fc-plain", 100): 562_543,
+}
+
+
+@pytest.mark.parametrize(("name", "depth"), PAPER_COUNTS)
+def test_parameter_counts_of_the_paper(name: str, depth: int) -> None:
+    network = build_network(NetworkSpec(name=name, depth=depth), (1, 28, 28), 10)
+    assert count_parameters(network) == PAPER_COUNTS[name, depth]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("depth", [1, 2, 12])
+class TestEveryPreset:
+    """The contract of all networks."""
+
+    def build(self, name: str, depth: int, seed: int = 0) -> torch.nn.Module:
+        spec = NetworkSpec(name=name, depth=depth, width=9)
+        return build_network(spec, (1, 4, 4), 3, generator=torch.Generator().manual_seed(seed))
+
+    def test_shape_loss_and_gradients(self, name: str, depth: int) -> None:
+        network = self.build(name, depth)
+        logits = network(torch.rand(5, 1, 4, 4))
+        assert logits.shape == (5, 3)
+        loss = torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1, 2, 0, 1]))
+        assert torch.isfinite(loss)
+        loss.backward()
+        for key, parameter in network.named_parameters():
+            if parameter.numel():  # at depth 1 the stack is empty
+                assert parameter.grad is not None, key
+                assert parameter.grad.abs().sum() > 0, key
+
+    def test_round_trip_to_the_bit(self, name: str, depth: int) -> None:
+        first, second, x = self.build(name, depth, 1), self.build(name, depth, 2), torch.rand(5, 1, 4, 4)
+        assert not torch.equal(first(x), second(x))
+        second.load_state_dict(first.state_dict())
+        assert torch.equal(first(x), second(x))
+
+    def test_a_step_lowers_the_loss_of_its_batch(self, name: str, depth: int) -> None:
+        network = self.build(name, depth)
+        x, targets = torch.rand(32, 1, 4, 4), torch.arange(32) % 3
+        optimiser = torch.optim.SGD(network.parameters(), lr=1e-3)
+        before = torch.nn.functional.cross_entropy(network(x), targets)
+        before.backward()
+        optimiser.step()
+        assert torch.nn.functional.cross_entropy(network(x), targets) < before
+
+    def test_depth_counts_the_first_layer_and_not_the_head(self, name: str, depth: int) -> None:
+        network = self.build(name, depth)
+        assert network.entry.num_layers == 1
+        assert network.stack.num_layers == depth - 1
+
+
+def test_each_kind_has_its_layers() -> None:
+    for name, kind in (("fc-highway", DenseHighway), ("fc-plain", DensePlain), ("fc-residual", DenseResidual)):
+        assert type(build_network(NetworkSpec(name=name), (4,), 2).stack) is kind
+
+
+def test_a_network_without_a_layer_equals_the_network_with_that_layer_closed() -> None:
+    network, x = build_network(NetworkSpec(depth=8, width=6), (5,), 3), torch.rand(4, 5)
+    shorter = network.without([3, 7])
+    with lesion(network, [3, 7]):
+        assert torch.equal(network(x), shorter(x))
+    logits, gates = network(x, return_gates=True)
+    assert torch.equal(logits, network(x))
+    assert gates.shape == (7, 4, 6)
+
+
+def test_what_is_left_out_is_filled_in() -> None:
+    highway, plain = NetworkSpec(), NetworkSpec(name="fc-plain", activation="relu")
+    assert (highway.width, highway.init, highway.gate_bias, highway.carry) == (50, "glorot-uniform", "auto", "coupled")
+    assert (plain.width, plain.init, plain.gate_bias, plain.carry) == (71, "he", None, None)
+    assert NetworkSpec(init="normal").init_std == 0.05
+    assert NetworkSpec(**plain.model_dump()) == plain
+
+
+def test_auto_gate_bias_is_that_of_the_whole_network() -> None:
+    assert build_network(NetworkSpec(depth=10), (4,), 2).stack.start_gate_bias == -1.0
+    assert build_network(NetworkSpec(depth=1000, width=2), (4,), 2).stack.start_gate_bias == -4.0
+    assert build_network(NetworkSpec(gate_bias=-7), (4,), 2).stack.start_gate_bias == -7.0
+
+
+def test_a_spec_is_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        NetworkSpec().depth = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"name": "fc-higway"}, "unknown network 'fc-higway': did you mean 'fc-highway'? Allowed: fc-highway, fc-plain, fc-residual"),
+        ({"depth": 0}, "depth = 0: should be greater than or equal to 1"),
+        ({"depth": 2.5}, "depth = 2.5: should be valid integer, got a number with a fractional part"),
+        ({"width": -3}, "width = -3: should be greater than or equal to 1"),
+        ({"activation": "swish"}, "activation = 'swish': should be 'tanh', 'relu', 'sigmoid' or 'identity'"),
+        ({"dept": 3}, "unknown field 'dept': did you mean 'depth'?"),
+        ({"name": "fc-plain", "gate_bias": -1}, "network.gate_bias = -1.0: fc-plain has no gates"),
+        ({"name": "fc-residual", "carry": "coupled"}, "network.carry = 'coupled': fc-residual has no gates"),
+        ({"init_std": 0.1}, "network.init_std = 0.1: applies to init = 'normal' alone"),
+        ({"gate_bias": float("nan")}, "gate_bias = nan: should be finite number"),
+        ({"depth": 100_000, "width": 65_536}, "more than 2³¹ weights"),
+        ({"name": ["fc-plain"]}, "name = ['fc-plain']: should be valid string"),
+    ],
+)
+def test_impossible_values_are_refused_in_a_sentence(values: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        validated(NetworkSpec, values)
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)

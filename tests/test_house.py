@@ -1,0 +1,99 @@
+"""A room imports only from rooms with a lower number, never sideways or up."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "highwaynet"
+
+ROOMS = {
+    "base": 0,
+    "kernels": 1,
+    "layers": 2,
+    "networks": 3,
+    "data": 3,
+    "runs": 4,
+    "training": 5,
+    "analysis": 6,
+    "search": 6,
+    "figures": 7,
+    "experiments": 8,
+    "cli": 9,
+    "web": 9,
+    "estimator": 9,
+    "export": 9,
+}
+# The package's own file offers names from the rooms, lazily, and holds the version, which every room may read.
+DOORS = {"__init__", "__main__"}
+
+
+def room_of(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imported_rooms(source: str) -> set[str]:
+    """The rooms that a source file imports from, also inside functions."""
+    rooms = set()
+    for node in ast.walk(ast.parse(source)):
+        modules: list[str] = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide the room"
+            modules = [node.module or ""]
+            if node.module == "highwaynet":
+                modules = [f"highwaynet.{alias.name}" for alias in node.names if alias.name != "__version__"]
+        rooms |= {module.split(".")[1] for module in modules if module.startswith("highwaynet.")}
+    return rooms
+
+
+def wrong_directions(room: str, source: str) -> list[str]:
+    return [f"{room} imports {other}" for other in sorted(imported_rooms(source)) if other != room and ROOMS.get(other, 99) >= ROOMS[room]]
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_down(path: Path) -> None:
+    room = room_of(path)
+    if room in DOORS:
+        return
+    assert room in ROOMS, f"{path.name} stands outside the rooms"
+    assert wrong_directions(room, path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "source"),
+    [
+        ("layers", "from highwaynet.networks.spec import NetworkSpec"),
+        ("networks", "import highwaynet.data.load"),
+        ("data", "def f():\n    from highwaynet.runs import spec"),
+        ("layers", "from highwaynet import NetworkSpec"),
+        ("training", "from highwaynet import cli"),
+    ],
+)
+def test_a_wrong_direction_is_found(room: str, source: str) -> None:
+    assert wrong_directions(room, source)
+
+
+def test_figures_never_touch_a_network() -> None:
+    for path in (PACKAGE / "figures").rglob("*.py"):
+        assert not imported_rooms(path.read_text()) & {"layers", "networks", "training"}, path
+
+
+def test_no_pickle_and_no_eval() -> None:
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func)
+                assert name not in {"eval", "exec", "torch.load", "torch.save", "pickle.load", "pickle.loads", "joblib.load"}, path
+            if isinstance(node, ast.Import):
+                assert not {alias.name for alias in node.names} & {"pickle", "joblib", "dill", "cloudpickle"}, path
+
+
+def test_files_are_short() -> None:
+    for path in FILES:
+        assert len(path.read_text().splitlines()) <= 400, path
