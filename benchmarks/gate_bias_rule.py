@@ -1,4 +1,4 @@
-"""What stands behind gate_bias = "auto": dense highway networks of several depths on digits, with gate biases from −1 to −4.
+"""What stands behind gate_bias = "auto": dense highway networks of several depths on digits, with gate biases from −1 to −4 and "auto".
 
     python benchmarks/gate_bias_rule.py
 
@@ -22,10 +22,10 @@ from highwaynet.runs.environment import describe_environment
 from highwaynet.training.loop import train
 
 RECORD = Path(__file__).parents[1] / "results" / "gate-bias-rule.json"
-DEPTHS, BIASES, RATES, SEEDS = [10, 20, 50, 100], [-1.0, -2.0, -3.0, -4.0], [0.05, 0.1, 0.2], [0, 1]
+DEPTHS, BIASES, RATES, SEEDS = [10, 20, 50, 100], [-1.0, -2.0, -3.0, -4.0, "auto"], [0.05, 0.1, 0.2, 0.4], [0, 1]
 
 
-def run(job: tuple[int, float, float, int]) -> dict[str, Any]:
+def run(job: tuple[int, Any, float, int]) -> dict[str, Any]:
     """Train one combination; the last epoch's mean training loss."""
     depth, bias, rate, seed = job
     spec = RunSpec(
@@ -47,14 +47,14 @@ def main() -> None:
         runs = pool.map(run, list(product(DEPTHS, BIASES, RATES, SEEDS)), chunksize=1)
     table = []
     for depth in DEPTHS:
-        row: dict[str, Any] = {"depth": depth, "auto": round(auto_gate_bias(depth), 2)}
+        row: dict[str, Any] = {"depth": depth, "auto means": round(auto_gate_bias(depth), 2)}
         for bias in BIASES:
             means = []
             for rate in RATES:
                 chosen = [r for r in runs if (r["depth"], r["gate_bias"], r["learning_rate"]) == (depth, bias, rate)]
                 means.append(sum(math.log(10) if r["train_loss"] is None else r["train_loss"] for r in chosen) / len(chosen))
-            row[f"{bias:g}"] = float(f"{min(means):.3g}")
-            row[f"best rate at {bias:g}"] = RATES[means.index(min(means))]
+            row[f"{bias}"] = float(f"{min(means):.3g}")
+            row[f"best rate at {bias}"] = RATES[means.index(min(means))]
         table.append(row)
         print(row)
     record = {"schema_version": 1, "environment": describe_environment(), "table": table, "runs": runs}

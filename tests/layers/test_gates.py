@@ -49,10 +49,8 @@ def test_auto_bias_of_convolutional_networks_is_the_papers_guideline() -> None:
     assert [auto_gate_bias(depth, convolutional=True) for depth in (10, 20, 30)] == [-1.0, -2.0, -3.0]
 
 
-@pytest.mark.parametrize("layers", [10, 20, 50, 100, 200])
-def test_auto_bias_keeps_the_number_of_transforms(layers: int) -> None:
-    bias = torch.tensor(auto_gate_bias(layers))
-    assert 2.5 < layers * torch.sigmoid(bias) < 4
+def test_auto_bias_of_dense_networks_goes_from_10_to_100_layers_evenly_in_the_logarithm() -> None:
+    assert [round(auto_gate_bias(depth), 3) for depth in (10, 31, 32, 50, 99, 100)] == [-1, -2.474, -2.515, -3.097, -3.987, -4]
 
 
 def test_the_bias_is_on_the_transform_gate_and_nowhere_else() -> None:

@@ -109,16 +109,16 @@ def test_a_spec_is_frozen() -> None:
     [
         ({"name": "fc-higway"}, "unknown network 'fc-higway': did you mean 'fc-highway'? Allowed: fc-highway, fc-plain, fc-residual"),
         ({"depth": 0}, "depth = 0: should be greater than or equal to 1"),
-        ({"depth": 2.5}, "depth = 2.5: should be valid integer, got a number with a fractional part"),
+        ({"depth": 2.5}, "depth = 2.5: should be a valid integer, got a number with a fractional part"),
         ({"width": -3}, "width = -3: should be greater than or equal to 1"),
         ({"activation": "swish"}, "activation = 'swish': should be 'tanh', 'relu', 'sigmoid' or 'identity'"),
         ({"dept": 3}, "unknown field 'dept': did you mean 'depth'?"),
         ({"name": "fc-plain", "gate_bias": -1}, "network.gate_bias = -1.0: fc-plain has no gates"),
         ({"name": "fc-residual", "carry": "coupled"}, "network.carry = 'coupled': fc-residual has no gates"),
         ({"init_std": 0.1}, "network.init_std = 0.1: applies to init = 'normal' alone"),
-        ({"gate_bias": float("nan")}, "gate_bias = nan: should be finite number"),
+        ({"gate_bias": float("nan")}, "gate_bias = nan: should be a finite number"),
         ({"depth": 100_000, "width": 65_536}, "more than 2³¹ weights"),
-        ({"name": ["fc-plain"]}, "name = ['fc-plain']: should be valid string"),
+        ({"name": ["fc-plain"]}, "name = ['fc-plain']: should be a valid string"),
     ],
 )
 def test_impossible_values_are_refused_in_a_sentence(values: dict[str, object], sentence: str) -> None:

@@ -9,6 +9,9 @@ from highwaynet.base.errors import InputError, unknown
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 
+VARYING = {"width", "init"}
+"""Fields whose default depends on others; their docstring says how."""
+
 
 class Spec(BaseModel):
     """A frozen description; unknown fields and impossible values are refused."""
@@ -17,8 +20,10 @@ class Spec(BaseModel):
 
 
 def help_for(spec: type[BaseModel], field: str) -> str:
-    """The docstring of a field, for `--help` and the documentation."""
-    return spec.model_fields[field].description or ""
+    """The docstring of a field and its default, for `--help` and the documentation."""
+    known = spec.model_fields[field]
+    default = "" if known.default is None or field in VARYING else f" [default: {known.default}]"
+    return f"{known.description}{default}"
 
 
 def validated(spec: type[SpecT], values: dict[str, Any]) -> SpecT:
@@ -26,19 +31,26 @@ def validated(spec: type[SpecT], values: dict[str, Any]) -> SpecT:
     try:
         return spec.model_validate(values)
     except ValidationError as error:
-        raise InputError("; ".join(_sentence(spec, detail) for detail in error.errors())) from error
+        raise InputError(_sentence(spec, error.errors())) from error
 
 
-def _sentence(spec: type[BaseModel], detail: ErrorDetails) -> str:
-    place = [str(part) for part in detail["loc"]]
-    if detail["type"] == "extra_forbidden":
-        owner: Any = spec
-        for part in place[:-1]:
-            owner = owner.model_fields[part].annotation
-        section = f" of [{'.'.join(place[:-1])}]" if len(place) > 1 else ""
-        return str(unknown(f"field{section}", place[-1], owner.model_fields))
-    if "error" in detail.get("ctx", {}):  # raised by a validator of ours, which names the field itself
-        return str(detail["ctx"]["error"])
-    message = detail["msg"].removeprefix("Input should be ").removeprefix("a ")
-    fields = [part for part in place if part.isidentifier() and part not in {"float", "int", "str"}]
-    return f"{'.'.join(fields) or 'the spec'} = {detail['input']!r}: should be {message}"
+def _sentence(spec: type[BaseModel], details: list[ErrorDetails]) -> str:
+    clauses: dict[str, list[str]] = {}  # a field that admits several types has an error for each of them
+    for detail in details:
+        place = [str(part) for part in detail["loc"]]
+        if detail["type"] == "extra_forbidden":
+            clauses[_unknown_field(spec, place)] = []
+        elif "error" in detail.get("ctx", {}):  # raised by a validator of ours, which names the field itself
+            clauses[str(detail["ctx"]["error"])] = []
+        else:
+            field = ".".join(part for part in place if part.isidentifier() and part not in {"float", "int", "str"})
+            wanted = detail["msg"].removeprefix("Input should be ")
+            clauses.setdefault(f"{field or 'the spec'} = {detail['input']!r}: should be ", []).append(wanted)
+    return "; ".join(start + ", or ".join(wanted) for start, wanted in clauses.items())
+
+
+def _unknown_field(spec: Any, place: list[str]) -> str:
+    *sections, name = place
+    for section in sections:
+        spec = spec.model_fields[section].annotation
+    return str(unknown(f"field of [{'.'.join(sections)}]" if sections else "field", name, spec.model_fields))

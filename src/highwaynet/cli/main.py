@@ -48,6 +48,8 @@ def main() -> None:
     """Run the command line; no traceback reaches the user unless HIGHWAYNET_DEBUG is set."""
     try:
         code = app(standalone_mode=False) or 0
+        if code == 130:  # what the command-line library makes of Ctrl-C
+            _end("interrupted", code)
     except (KeyboardInterrupt, typer.Abort):
         code = _end("interrupted", 130)
     except HighwayError as error:

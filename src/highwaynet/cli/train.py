@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
-from highwaynet.base.errors import InputError
 from highwaynet.base.specs import help_for
 from highwaynet.base.text import loss_text, percent
 from highwaynet.cli.output import console, print_json
@@ -14,17 +14,10 @@ from highwaynet.data.spec import DataSpec
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.spec import RunSpec, TrainingSpec
 
-Network = "Network"
-Training = "Training"
 
-
-def _gate_bias(text: str | None) -> float | str | None:
-    if text is None or text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"--gate-bias {text!r}: give a number or auto") from None
+def _flag(spec: type[BaseModel], field: str, kind: str) -> Any:
+    """A flag for a field. Its text is checked by the spec, so that flags and files are refused in the same words."""
+    return typer.Option(metavar=kind, help=help_for(spec, field))
 
 
 def default_path(spec: RunSpec) -> Path:
@@ -34,21 +27,21 @@ def default_path(spec: RunSpec) -> Path:
 
 def train_command(
     config: Annotated[Path | None, typer.Argument(help="A TOML file, or a run directory to repeat.")] = None,
-    network: Annotated[str | None, typer.Option(help=help_for(NetworkSpec, "name"))] = None,
-    depth: Annotated[int | None, typer.Option(help=help_for(NetworkSpec, "depth"))] = None,
-    width: Annotated[int | None, typer.Option(help=help_for(NetworkSpec, "width"))] = None,
-    activation: Annotated[str | None, typer.Option(help=help_for(NetworkSpec, "activation"))] = None,
-    init: Annotated[str | None, typer.Option(help=help_for(NetworkSpec, "init"))] = None,
-    gate_bias: Annotated[str | None, typer.Option(help=help_for(NetworkSpec, "gate_bias"))] = None,
-    data: Annotated[str | None, typer.Option(help=help_for(DataSpec, "name"))] = None,
-    validation: Annotated[float | None, typer.Option(help=help_for(DataSpec, "validation"))] = None,
-    epochs: Annotated[int | None, typer.Option(help=help_for(TrainingSpec, "epochs"))] = None,
-    batch_size: Annotated[int | None, typer.Option(help=help_for(TrainingSpec, "batch_size"))] = None,
-    learning_rate: Annotated[float | None, typer.Option(help=help_for(TrainingSpec, "learning_rate"))] = None,
-    momentum: Annotated[float | None, typer.Option(help=help_for(TrainingSpec, "momentum"))] = None,
-    decay: Annotated[float | None, typer.Option(help=help_for(TrainingSpec, "decay"))] = None,
-    threads: Annotated[int | None, typer.Option(help=help_for(TrainingSpec, "threads"))] = None,
-    seed: Annotated[int | None, typer.Option(help=help_for(RunSpec, "seed"))] = None,
+    network: Annotated[str | None, _flag(NetworkSpec, "name", "NAME")] = None,
+    depth: Annotated[str | None, _flag(NetworkSpec, "depth", "INTEGER")] = None,
+    width: Annotated[str | None, _flag(NetworkSpec, "width", "INTEGER")] = None,
+    activation: Annotated[str | None, _flag(NetworkSpec, "activation", "NAME")] = None,
+    init: Annotated[str | None, _flag(NetworkSpec, "init", "NAME")] = None,
+    gate_bias: Annotated[str | None, _flag(NetworkSpec, "gate_bias", "NUMBER|auto")] = None,
+    data: Annotated[str | None, _flag(DataSpec, "name", "NAME")] = None,
+    validation: Annotated[str | None, _flag(DataSpec, "validation", "NUMBER")] = None,
+    epochs: Annotated[str | None, _flag(TrainingSpec, "epochs", "INTEGER")] = None,
+    batch_size: Annotated[str | None, _flag(TrainingSpec, "batch_size", "INTEGER")] = None,
+    learning_rate: Annotated[str | None, _flag(TrainingSpec, "learning_rate", "NUMBER")] = None,
+    momentum: Annotated[str | None, _flag(TrainingSpec, "momentum", "NUMBER")] = None,
+    decay: Annotated[str | None, _flag(TrainingSpec, "decay", "NUMBER")] = None,
+    threads: Annotated[str | None, _flag(TrainingSpec, "threads", "INTEGER")] = None,
+    seed: Annotated[str | None, _flag(RunSpec, "seed", "INTEGER")] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Set any field of the run's spec; repeatable."),
@@ -63,13 +56,13 @@ def train_command(
 
     Settings come from the TOML file, then the flags, then --set; the spec.toml of a run repeats it.
     """
-    flags: dict[str, Any] = {
+    flags: dict[str, str | None] = {
         "network.name": network,
         "network.depth": depth,
         "network.width": width,
         "network.activation": activation,
         "network.init": init,
-        "network.gate_bias": _gate_bias(gate_bias),
+        "network.gate_bias": gate_bias,
         "data.name": data,
         "data.validation": validation,
         "training.epochs": epochs,

@@ -48,7 +48,8 @@ def house_style() -> Iterator[None]:
 def to_svg(figure: Figure) -> str:
     """The picture as an SVG element for a page: no size of its own, the same text for the same data."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    with house_style():  # the settings for SVG count when it is written
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     svg = text[text.index("<svg") :]
     head, closing, rest = svg.partition(">")

@@ -1,0 +1,103 @@
+"""Analyses on networks small enough to compute by hand, and the records of a run."""
+
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from highwaynet import NetworkSpec, build_network
+from highwaynet.analysis.collect import collect_records
+from highwaynet.analysis.gates import analyse_gates
+from highwaynet.analysis.lesions import analyse_lesions
+from highwaynet.analysis.records import GatesRecord
+from highwaynet.data.dataset import Split
+from highwaynet.networks.dense import DenseNetwork
+from highwaynet.runs.directory import RunDirectory
+
+
+def sigmoid(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+@pytest.fixture
+def two_by_two() -> DenseNetwork:
+    """Two highway layers of two blocks between identities. Layer 1: H = x + 1, T = sigmoid(x). Layer 2: H = 0, T = 0.5, 0.25."""
+    network = build_network(NetworkSpec(depth=3, width=2, activation="identity", gate_bias=-1), (2,), 2)
+    eye = torch.eye(2)
+    with torch.no_grad():
+        network.entry.weight[0], network.head.weight[:] = eye, eye
+        stack = network.stack
+        stack.weight.zero_()
+        stack.bias.zero_()
+        stack.weight[0, :2], stack.weight[0, 2:] = eye, eye
+        stack.bias[0, :2] = 1.0
+        stack.bias[1, 2:] = torch.tensor([0.0, math.log(1 / 3)])
+    return network
+
+
+@pytest.fixture
+def split() -> Split:
+    """Two samples: (0, 1) of class 0 and (1, 0) of class 1."""
+    return Split(torch.tensor([[0, 1], [1, 0]], dtype=torch.uint8), torch.tensor([0, 1]), full_scale=1)
+
+
+def test_gates_by_hand(two_by_two: DenseNetwork, split: Split) -> None:
+    record = analyse_gates(two_by_two, split, part="train", checkpoint="x")
+    open_ = (sigmoid(0) + sigmoid(1)) / 2
+    assert record.mean == [pytest.approx([open_, open_], rel=1e-6), pytest.approx([0.5, 0.25], rel=1e-6)]
+    assert record.bias == [[0, 0], pytest.approx([0, math.log(1 / 3)], rel=1e-6)]
+    assert (record.start_bias, record.samples) == (-1.0, 2)
+
+
+def test_lesions_by_hand(two_by_two: DenseNetwork, split: Split) -> None:
+    def loss(outputs: list[tuple[float, float]]) -> float:
+        (a0, a1), (b0, b1) = outputs  # logits of both samples
+        return (math.log(1 + math.exp(a1 - a0)) + math.log(1 + math.exp(b0 - b1))) / 2
+
+    def first(x: float) -> float:
+        return x + sigmoid(x)  # (x + 1)·T + x·(1 − T)
+
+    record = analyse_lesions(two_by_two, split, part="train", checkpoint="x")
+    intact = loss([(0.5 * first(0), 0.75 * first(1)), (0.5 * first(1), 0.75 * first(0))])
+    assert record.intact.loss == pytest.approx(intact, rel=1e-6)
+    assert record.closed[0].loss == pytest.approx(loss([(0, 0.75), (0.5, 0)]), rel=1e-6)
+    assert record.closed[1].loss == pytest.approx(loss([(first(0), first(1)), (first(1), first(0))]), rel=1e-6)
+    assert len(record.closed) == 2
+    assert record.intact.accuracy == 0.0
+
+
+def test_a_plain_network_has_no_gates(split: Split) -> None:
+    network = build_network(NetworkSpec(name="fc-plain", depth=3, width=2), (2,), 2)
+    with pytest.raises(ValueError, match="no transform gates"):
+        analyse_gates(network, split, part="train", checkpoint="x")
+    assert analyse_lesions(network, split, part="train", checkpoint="x").closed == []
+
+
+@pytest.mark.parametrize(("name", "gates", "lesions"), [("fc-highway", 5, 5), ("fc-plain", None, None), ("fc-residual", None, 5)])
+def test_records_of_a_run(
+    finished_run: Callable[..., RunDirectory], tmp_path: Path, name: str, gates: int | None, lesions: int | None
+) -> None:
+    shutil.copytree(finished_run(name).path, tmp_path / "run")
+    run = RunDirectory.open(tmp_path / "run")
+    records = collect_records(run)
+    assert (records.gates and len(records.gates.mean)) == gates
+    assert (records.lesions and len(records.lesions.closed)) == lesions
+    if records.lesions:
+        assert records.lesions.intact == records.evaluation.train
+    assert records.evaluation.validation is not None
+    assert records.evaluation.validation.loss == run.read_history()[-1].validation_loss
+    assert collect_records(run) == records, "read back from the directory"
+
+
+def test_a_record_of_another_checkpoint_or_a_damaged_one_is_made_anew(finished_run: Callable[..., RunDirectory], tmp_path: Path) -> None:
+    shutil.copytree(finished_run().path, tmp_path / "run")
+    run = RunDirectory.open(tmp_path / "run")
+    right = collect_records(run).gates
+    assert right is not None
+    run.save_record("gates", right.model_copy(update={"checkpoint": "old", "mean": [[0.0]]}))
+    (run.path / "analysis" / "lesions.json").write_text("{")
+    assert collect_records(run).gates == right
+    assert run.load_record("gates", GatesRecord) == right

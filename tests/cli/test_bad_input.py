@@ -1,0 +1,172 @@
+"""Bad input through the real command: one sentence, exit code 2, nothing lost or half written, never a traceback."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from highwaynet.runs.directory import RunDirectory
+from support import Highway
+
+
+def refused(result: object, sentence: str, code: int = 2) -> None:
+    assert sentence in result.stderr
+    assert result.returncode == code
+    assert result.stdout == ""
+    assert result.stderr.startswith("highway: ")
+    assert result.stderr.count("\n") == 1, "one sentence"
+    assert "Traceback" not in result.stderr
+
+
+TOML = "[network]\ndepth = 4\n[training]\nepochs = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--data", "digit"], "unknown data set 'digit': did you mean 'digits'? Allowed: digits"),
+        (["--network", "fc-highwya"], "unknown network 'fc-highwya': did you mean 'fc-highway'?"),
+        (["--set", "network.dpeth=3"], "unknown field of [network] 'dpeth': did you mean 'depth'?"),
+        (["--set", "netwrok.depth=3"], "unknown field 'netwrok': did you mean 'network'?"),
+        (["--set", "network.depth"], "--set 'network.depth': write it as section.field=value"),
+        (["--set", "seed.x=3", "--seed", "1"], "seed is not a section"),
+        (["--depth", "0"], "network.depth = 0: should be greater than or equal to 1"),
+        (["--depth", "ten"], "network.depth = 'ten': should be a valid integer, unable to parse string as an integer"),
+        (["--learning-rate", "-0.1"], "training.learning_rate = -0.1: should be greater than 0"),
+        (["--learning-rate", "nan"], "training.learning_rate = nan"),
+        (["--momentum", "1"], "training.momentum = 1: should be less than 1"),
+        (["--epochs", "0"], "training.epochs = 0"),
+        (["--batch-size", "5000"], "training.batch_size = 5000: digits has 1294 training samples; choose at most that"),
+        (["--gate-bias", "low"], "network.gate_bias = 'low': should be a valid number, unable to parse string as a number, or 'auto'"),
+        (["--network", "fc-plain", "--gate-bias", "-2"], "network.gate_bias = -2.0: fc-plain has no gates"),
+        (["--validation", "0.9"], "data.validation = 0.9: should be less than or equal to 0.5"),
+        (["--seed", "-1"], "seed = -1"),
+        (["--dept", "3"], "No such option: --dept"),
+        (["missing.toml"], "cannot read missing.toml: no such file or directory"),
+        (["broken.toml"], "broken.toml is not valid TOML: "),
+        (["unknown.toml"], "unknown.toml: unknown field of [training] 'epoch': did you mean 'epochs'?"),
+        (["latin.toml"], "latin.toml: it is not UTF-8 text"),
+        (["wrong.toml"], "wrong.toml: network = 3: should be a valid dictionary"),
+        (["empty"], "cannot read empty/spec.toml: no such file or directory"),
+    ],
+)
+def test_train(arguments: list[str], sentence: str, highway: Highway, tmp_path: Path) -> None:
+    (tmp_path / "broken.toml").write_text("[network\ndepth = 3")
+    (tmp_path / "unknown.toml").write_text("[training]\nepoch = 3\n")
+    (tmp_path / "latin.toml").write_bytes(b"# \xe9\n")
+    (tmp_path / "wrong.toml").write_text("network = 3\n")
+    (tmp_path / "empty").mkdir()
+    refused(highway("train", *arguments, "--out", "run"), sentence)
+    assert not (tmp_path / "run").exists(), "nothing is written"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_output_folder_that_exists(highway: Highway, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "precious.txt").write_text("keep me")
+    (tmp_path / "spec.toml").write_text(TOML)
+    refused(
+        highway("train", "spec.toml", "--out", "run"), "run exists already: name another folder with --out, or replace it with --overwrite"
+    )
+    refused(highway("train", "spec.toml", "--out", "run", "--overwrite"), "run is not a run directory (it has no spec.toml)")
+    refused(highway("train", "spec.toml", "--out", "spec.toml"), "spec.toml is a file: name a folder for the run")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious.txt"]
+
+
+def test_overwriting_a_run_needs_the_flag_and_then_works(highway: Highway, tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(TOML)
+    assert highway("train", "spec.toml", "--out", "run").returncode == 0
+    before = (tmp_path / "run" / "history.jsonl").read_bytes()
+    refused(highway("train", "spec.toml", "--out", "run", "--seed", 2), "exists already")
+    refused(highway("train", "spec.toml", "--out", "run", "--overwrite", "--batch-size", 9999), "training.batch_size = 9999")
+    assert (tmp_path / "run" / "history.jsonl").read_bytes() == before, "a refused run leaves the old one"
+    assert highway("train", "spec.toml", "--out", "run", "--seed", 2, "--overwrite").returncode == 0
+    assert (tmp_path / "run" / "history.jsonl").read_bytes() != before
+
+
+def test_a_read_only_target(highway: Highway, tmp_path: Path, finished_run: Callable[..., RunDirectory]) -> None:
+    # Root may write anywhere; without its capabilities it is refused like everybody else.
+    prefix = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    (tmp_path / "spec.toml").write_text(TOML)
+    shelf.chmod(0o555)
+    try:
+        refused(highway("train", "spec.toml", "--out", "shelf/run", prefix=prefix), "cannot create shelf/run: permission denied")
+        assert list(shelf.iterdir()) == []
+        refused(
+            highway("report", finished_run().path, "--out", "shelf/report.html", prefix=prefix),
+            "cannot write shelf/report.html: permission denied",
+        )
+        assert list(shelf.iterdir()) == []
+    finally:
+        shelf.chmod(0o755)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "report"])
+@pytest.mark.parametrize(
+    ("name", "damage", "sentence"),
+    [
+        ("checkpoints/final.safetensors", b"garbage", "final.safetensors is damaged: its checksum is not the one in final.json"),
+        ("checkpoints/final.safetensors", None, "final.safetensors: no such file or directory"),
+        ("checkpoints/final.json", None, "run has no checkpoint 'final' (final.json is missing)"),
+        ("spec.toml", b"seed = ", "run/spec.toml is not valid TOML"),
+        ("spec.toml", None, "run is not a run directory: it has no spec.toml"),
+    ],
+)
+def test_a_damaged_run(
+    command: str,
+    name: str,
+    damage: bytes | None,
+    sentence: str,
+    highway: Highway,
+    tmp_path: Path,
+    finished_run: Callable[..., RunDirectory],
+) -> None:
+    shutil.copytree(finished_run().path, tmp_path / "run")
+    path = tmp_path / "run" / name
+    path.unlink() if damage is None else path.write_bytes(damage)
+    refused(highway(command, "run"), sentence)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_damaged_history(highway: Highway, tmp_path: Path, finished_run: Callable[..., RunDirectory]) -> None:
+    shutil.copytree(finished_run().path, tmp_path / "run")
+    with (tmp_path / "run" / "history.jsonl").open("a") as stream:
+        stream.write('{"epoch": 3, "step')
+    refused(highway("report", "run"), "run/history.jsonl, line 3, is damaged")
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["evaluate", "nowhere"], "nowhere: no such run directory"),
+        (["report", "nowhere"], "nowhere: no such run directory"),
+        (["evaluate", "nowhere", "--split", "all"], "'all' is not one of 'train', 'validation', 'test'"),
+        (["report"], "Missing argument"),
+        (["networks", "--depth", "0"], "depth = 0: should be greater than or equal to 1"),
+        (["trian"], "No such command 'trian'"),
+    ],
+)
+def test_other_commands(arguments: list[str], sentence: str, highway: Highway) -> None:
+    refused(highway(*arguments), sentence)
+
+
+def test_report_does_not_replace_somebody_elses_file(highway: Highway, tmp_path: Path, finished_run: Callable[..., RunDirectory]) -> None:
+    run = finished_run().path
+    (tmp_path / "index.html").write_text("<h1>mine</h1>")
+    refused(highway("report", run, "--out", "index.html"), "the file exists and is not a report")
+    assert (tmp_path / "index.html").read_text() == "<h1>mine</h1>"
+    refused(highway("report", run, "--out", "."), "this is a folder")
+    refused(highway("report", run, "--out", "no/report.html"), "the folder no does not exist")
+    assert highway("report", run, "--out", "index.html", "--overwrite").returncode == 0
+    assert highway("report", run, "--out", "index.html").returncode == 0, "our own report may be replaced"
+
+
+def test_a_diverging_run_ends_with_one(highway: Highway) -> None:
+    arguments = ["--network", "fc-residual", "--activation", "relu", "--depth", 6, "--learning-rate", 1e6]
+    result = highway("train", *arguments, "--out", "run")
+    refused(result, "the loss is no longer finite in epoch 1: try a training.learning_rate below 1000000.0", code=1)

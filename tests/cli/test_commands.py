@@ -1,0 +1,159 @@
+"""The commands as people and programs use them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from highwaynet import __version__
+from highwaynet.base.errors import InputError
+from highwaynet.cli.overrides import gather_spec
+from highwaynet.runs.directory import RunDirectory
+from support import Highway
+
+COMMANDS = ["train", "evaluate", "networks", "report", "data list"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str, highway: Highway) -> None:
+    result = highway(*command.split(), "--help")
+    assert result.returncode == 0
+    assert f"Example: highway {command}" in result.stdout
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = "import sys; from highwaynet.cli.main import app; sys.exit('torch' in sys.modules or 'sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_help_of_a_field_is_its_docstring(highway: Highway) -> None:
+    text = " ".join(highway("train", "--help").stdout.split())
+    assert "Ratio of the last to the first learning rate, which falls exponentially step by step" in text
+
+
+def test_version(highway: Highway) -> None:
+    assert highway("--version").stdout == f"highwaynet {__version__} (kernel: torch)\n"
+
+
+def test_the_journey(highway: Highway, tmp_path: Path) -> None:
+    result = highway("train", "--depth", 5, "--epochs", 2, "--json")
+    answer = json.loads(result.stdout)
+    assert answer["run"] == "runs/fc-highway-5-digits-seed0"
+    assert answer["last_epoch"]["epoch"] == 2
+    assert "epoch 1/2" in result.stderr
+    assert "\x1b" not in result.stderr, "no control characters without a terminal"
+
+    test = json.loads(highway("evaluate", answer["run"], "--json").stdout)
+    train = json.loads(highway("evaluate", answer["run"], "--split", "train", "--json").stdout)
+    validation = json.loads(highway("evaluate", answer["run"], "--split", "validation", "--json").stdout)
+    assert (test["samples"], train["samples"], validation["samples"]) == (359, 1294, 144)
+    assert validation["loss"] == answer["last_epoch"]["validation_loss"]
+
+    report = highway("report", answer["run"])
+    assert report.returncode == 0, report.stderr
+    assert f"report: {tmp_path / 'report.html'}" in report.stdout
+    numbers = json.loads(highway("report", answer["run"], "--json").stdout)["runs"][0]
+    assert numbers["test"] == {key: test[key] for key in ("loss", "accuracy", "samples")}
+    assert numbers["train"]["loss"] == train["loss"]
+
+
+def test_networks_lists_the_papers_counts(highway: Highway) -> None:
+    rows = json.loads(highway("networks", "--json").stdout)["networks"]
+    counts = {(row["name"], row["depth"]): row["parameters"] for row in rows}
+    assert counts["fc-highway", 100] == 544_660
+    assert counts["fc-plain", 100] == 562_543
+    text = highway("networks", "--depth", 50, "--inputs", 64).stdout
+    assert "253,660" in text
+    assert "paper, section 3.1" in text
+
+
+def test_data_list(highway: Highway) -> None:
+    (digits,) = json.loads(highway("data", "list", "--json").stdout)["data"]
+    assert (digits["name"], digits["train"], digits["test"], digits["classes"]) == ("digits", 1438, 359, 10)
+    assert "digits" in highway("data", "list").stdout
+
+
+def test_an_interrupted_run_ends_with_130(tmp_path: Path) -> None:
+    import signal
+    import time
+
+    command = [sys.executable, "-m", "highwaynet", "train", "--depth", "3", "--epochs", "100000", "--out", "run"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    history = tmp_path / "run" / "history.jsonl"
+    deadline = time.monotonic() + 120
+    while not history.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr.endswith("highway: interrupted\n")
+    assert "Traceback" not in stderr
+
+
+def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
+    import os
+    import pty
+
+    reader, writer = pty.openpty()
+    command = [sys.executable, "-m", "highwaynet", "train", "--depth", "3", "--epochs", "3", "--out", "run"]
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "160"}
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=writer, stdout=subprocess.DEVNULL, env=environment)
+    os.close(writer)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(reader, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(reader)
+    assert process.wait() == 0
+    text = seen.decode()
+    for part in ("fc-highway, 3 layers", "━", "epoch 3/3", "loss", "accuracy", "samples/s", "0:00"):
+        assert part in text
+
+
+class TestSettings:
+    """TOML, then flags, then --set."""
+
+    @pytest.fixture
+    def toml(self, tmp_path: Path) -> Path:
+        path = tmp_path / "run.toml"
+        path.write_text('seed = 1\n[network]\nname = "fc-highway"\ndepth = 7\nwidth = 20\ngate_bias = -3.0\n')
+        return path
+
+    def test_order(self, toml: Path) -> None:
+        spec = gather_spec(toml, {"seed": "2", "network.depth": "8", "network.width": None}, ["network.depth=9", "network.activation=relu"])
+        assert (spec.seed, spec.network.depth, spec.network.width, spec.network.activation) == (2, 9, 20, "relu")
+        assert spec.network.gate_bias == -3.0
+
+    def test_another_network_takes_its_own_width_and_no_gates(self, toml: Path) -> None:
+        spec = gather_spec(toml, {"network.name": "fc-plain"}, [])
+        assert (spec.network.width, spec.network.depth, spec.network.gate_bias) == (71, 7, None)
+
+    def test_a_section_cannot_be_a_number(self, toml: Path) -> None:
+        with pytest.raises(InputError, match="seed is not a section"):
+            gather_spec(toml, {}, ["seed.x=1"])
+
+
+def test_a_run_that_may_only_be_read_can_be_reported_on(
+    highway: Highway, tmp_path: Path, finished_run: Callable[..., RunDirectory]
+) -> None:
+    import os
+    import shutil
+
+    shutil.copytree(finished_run().path, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "analysis", ignore_errors=True)
+    (tmp_path / "run").chmod(0o555)
+    prefix = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+    try:
+        assert highway("report", "run", prefix=prefix).returncode == 0
+    finally:
+        (tmp_path / "run").chmod(0o755)
+    assert not (tmp_path / "run" / "analysis").exists()
+    assert (tmp_path / "report.html").stat().st_size > 10_000
