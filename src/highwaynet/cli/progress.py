@@ -24,22 +24,23 @@ class TrainingProgress:
         self._samples = 0
         self._started = time.perf_counter()
         self._shown = 0.0
+        self._narrow = messages.width < 110
         self._bar: Progress | None = None
         if messages.is_terminal:
             self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=20),
+                BarColumn(bar_width=8 if self._narrow else 24),
                 TextColumn("{task.percentage:>3.0f} %"),
-                TextColumn("{task.fields[state]}"),
                 TimeRemainingColumn(compact=True),
+                TextColumn("{task.fields[state]}"),
                 console=messages,
                 auto_refresh=False,  # a refreshing thread would take time from the training
             )
-            self._task = self._bar.add_task(title, total=None, state="")
+            self._task = self._bar.add_task("", total=None, state="")
 
     def __enter__(self) -> Self:
         self._started = time.perf_counter()
         if self._bar:
+            messages.print(self._title)
             self._bar.start()
         return self
 
@@ -60,13 +61,24 @@ class TrainingProgress:
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
         """Show what the epoch brought."""
-        state = f"loss {loss_text(record.train_loss)}, accuracy {percent(record.train_accuracy)}"
-        if record.validation_loss is not None and record.validation_accuracy is not None:
-            state += f" | validation {loss_text(record.validation_loss)}, {percent(record.validation_accuracy)}"
-        state = f"epoch {record.epoch}/{self._epochs}  {state}  {timing.samples_per_second:,.0f} samples/s"
+        state = self._text(record, timing)
         if self._bar:
             total = self._samples / record.epoch * self._epochs
             self._bar.update(self._task, completed=self._samples, total=total, state=state)
         elif record.epoch % max(1, self._epochs // LINES) == 0 or record.epoch in {1, self._epochs}:
             left = (time.perf_counter() - self._started) / record.epoch * (self._epochs - record.epoch)
             messages.print(f"{self._title}  {state}  {left:,.0f} s left", soft_wrap=True)
+
+    def _text(self, record: EpochRecord, timing: TimingRecord) -> str:
+        """What the epoch brought, in words, or in fewer than 60 characters where a bar stands on a narrow terminal."""
+        short = self._bar is not None and self._narrow
+        epoch = f"{record.epoch}/{self._epochs}"
+        trained = f"loss {loss_text(record.train_loss)}", percent(record.train_accuracy)
+        speed = f"{timing.samples_per_second:,.0f}"
+        checked: tuple[str, ...] = ()
+        if record.validation_loss is not None and record.validation_accuracy is not None:
+            checked = (loss_text(record.validation_loss), percent(record.validation_accuracy))
+        if short:
+            return " ".join([epoch, *trained, *(("val", *checked) if checked else ()), f"{speed}/s"])
+        validation = f"  validation loss {checked[0]}, accuracy {checked[1]}" if checked else ""
+        return f"epoch {epoch}  {trained[0]}, accuracy {trained[1]}{validation}  {speed} samples/s"

@@ -46,19 +46,18 @@ class Highway(nn.Module):
 
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
         """The layer's output y; with `return_gates` also T, and C if there is a carry gate: (y, T) or (y, T, C)."""
-        t = torch.sigmoid(self.gate(x))
-        c = None if self.carry is None else torch.sigmoid(self.carry(x))
         if 1 in self.closed_layers:
-            y, t, c = x, torch.zeros_like(t), None if c is None else torch.ones_like(c)
-        else:
-            h = self.transform(x)
-            for name, value in (("transform", h), ("gate", t), ("carry", c)):
-                if value is not None and value.shape != x.shape:
-                    raise ValueError(
-                        f"{name} gives shape {tuple(value.shape)} for input {tuple(x.shape)}: in a highway layer both must be equal; "
-                        "change the width with a plain layer"
-                    )
-            y = mix(x, h, t, c)
+            gates = (torch.zeros_like(x),) if self.carry is None else (torch.zeros_like(x), torch.ones_like(x))
+            return (x, *gates) if return_gates else x
+        h, t = self.transform(x), torch.sigmoid(self.gate(x))
+        c = None if self.carry is None else torch.sigmoid(self.carry(x))
+        for name, value in (("transform", h), ("gate", t), ("carry", c)):
+            if value is not None and value.shape != x.shape:
+                raise ValueError(
+                    f"{name} gives shape {tuple(value.shape)} for input {tuple(x.shape)}: in a highway layer both must be equal; "
+                    "change the width with a plain layer"
+                )
+        y = mix(x, h, t, c)
         if not return_gates:
             return y
         return (y, t) if c is None else (y, t, c)

@@ -1,0 +1,73 @@
+"""The README tells the truth: its Python runs, its commands exist, its numbers have records."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from highwaynet.base.text import loss_text, percent
+from highwaynet.networks.build import build_network, count_parameters
+from highwaynet.networks.spec import NetworkSpec
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def demo_table() -> str:
+    """The README's table, made from the record of the demo."""
+    lines = ["| 50 layers | parameters | training loss | test loss | test accuracy |", "|---|---|---|---|---|"]
+    for run in json.loads((ROOT / "results" / "demo.json").read_text())["runs"]:
+        kind = run["run"].removeprefix("runs/demo-")
+        numbers = [loss_text(run["train"]["loss"]), loss_text(run["test"]["loss"]), percent(run["test"]["accuracy"]).replace("\u00a0", " ")]
+        lines.append(f"| {kind} | {run['parameters']:,} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
+def test_python_runs(block: str) -> None:
+    names: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), names)
+    assert len(names) > 2
+
+
+def test_the_layers_example_is_the_papers_network() -> None:
+    names: dict[str, object] = {}
+    exec(re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[0], names)
+    assert count_parameters(names["model"]) == 544_660
+
+
+def test_the_demo_table_is_the_record() -> None:
+    found = re.search(r"<!-- demo: results/demo.json -->\n(.*?)\n<!-- end -->", README, flags=re.DOTALL)
+    assert found
+    assert found[1] == demo_table()
+
+
+def test_parameter_table() -> None:
+    rows = re.findall(r"\| `(fc-\w+)`, width \d+ \|(.*)", README)
+    assert len(rows) == 3
+    for name, counts in rows:
+        expected = [count_parameters(build_network(NetworkSpec(name=name, depth=depth), (784,), 10)) for depth in (10, 20, 50, 100)]
+        assert [int(count.replace(",", "")) for count in counts.split("|")[:4]] == expected
+
+
+def test_the_two_commands_exist_and_ci_runs_the_second() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(r"^demo:", makefile, flags=re.MULTILINE)
+    assert re.search(r"^test:", makefile, flags=re.MULTILINE)
+    assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("make test")
+
+
+def test_the_demo_trains_both_networks_under_one_budget() -> None:
+    from highwaynet.runs.spec import read_spec_values, spec_from_values
+
+    plain, highway = (spec_from_values(read_spec_values(ROOT / "examples" / "demo" / f"{name}.toml")) for name in ("plain", "highway"))
+    assert plain.network.depth == highway.network.depth == 50
+    assert (plain.training.epochs, plain.training.batch_size) == (highway.training.epochs, highway.training.batch_size)
+    assert (plain.data, plain.seed) == (highway.data, highway.seed)
+    record = json.loads((ROOT / "results" / "demo-search.json").read_text())
+    for spec in (plain, highway):
+        trials = [trial for trial in record["trials"] if trial["network"] == spec.network.name and trial["last_epoch"]]
+        best = min(trials, key=lambda trial: trial["last_epoch"]["validation_loss"])["spec"]
+        del best["training"]["threads"]
+        assert best == spec.model_dump(exclude_none=True), "the demo's settings are the best of the search"
