@@ -122,7 +122,7 @@ def test_findings_count_right() -> None:
     )
     text = lesion_finding(record)
     assert text.startswith("1 of 3 layers can be closed")
-    assert "Layer 1 matters most: without it the loss goes from 0.1 to 0.9." in text
+    assert "Layer 1 matters most: without it the loss goes from 0.100 to 0.900." in text
     gates = GatesRecord(checkpoint="", part="train", samples=5, start_bias=-2, bias=[[-3, -1], [-4, -2.5]], mean=[[0.1, 0.2], [0.4, 0.5]])
     assert "open by 0.30 on average (1 is fully open), most in layer 2 (0.45)" in gate_finding(gates)
     assert "training lowered 75.00\u00a0% of them" in gate_finding(gates)

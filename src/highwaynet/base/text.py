@@ -13,7 +13,7 @@ def percent(share: float) -> str:
 def loss_text(loss: float) -> str:
     """A loss with three digits that matter.
 
-    >>> loss_text(0.12345), loss_text(0.000123456)
-    ('0.123', '1.23e-04')
+    >>> loss_text(0.12), loss_text(0.000123456), loss_text(123.4)
+    ('0.120', '1.23e-04', '123')
     """
-    return f"{loss:.3g}" if loss >= 1e-3 or loss == 0 else f"{loss:.2e}"
+    return f"{loss:#.3g}".rstrip(".") if loss >= 1e-3 else f"{loss:.2e}"

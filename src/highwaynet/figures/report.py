@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
+from pydantic import BaseModel
 
 from highwaynet import __version__
 from highwaynet.analysis.records import EvaluationRecord, GatesRecord, LesionsRecord
@@ -54,7 +55,7 @@ def render_report(runs: list[ReportedRun]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "loss": loss_text}
+    environment.filters |= {"percent": percent, "loss": loss_text, "breakable": _breakable}
     views = [_view(run, label, colour) for run, label, colour in zip(runs, labels, colours, strict=True)]
     return environment.get_template("report.html").render(
         views=views,
@@ -96,9 +97,25 @@ def _settings(runs: list[ReportedRun]) -> list[dict[str, Any]]:
         flat["parameters"] = f"{run.evaluation.parameters:,}"
         flat["training time"] = f"{run.seconds:.1f} s"
         tables.append(flat)
-    names = list(dict.fromkeys(name for table in tables for name in table))
+    order = [*_field_names(RunSpec), "parameters", "training time"]
+    names = sorted({name for table in tables for name in table}, key=order.index)
     rows = [{"name": name, "values": [table.get(name, "–") for table in tables]} for name in names]
     return [row | {"same": len(set(row["values"])) == 1} for row in rows]
+
+
+def _field_names(spec: type[BaseModel], section: str = "") -> list[str]:
+    """The dotted names of all fields, in the order of the spec."""
+    names: list[str] = []
+    for name, field in spec.model_fields.items():
+        inner: Any = field.annotation
+        is_section = isinstance(inner, type) and issubclass(inner, BaseModel)
+        names += _field_names(inner, f"{name}.") if is_section else [section + name]
+    return names
+
+
+def _breakable(name: str) -> Markup:
+    """A field name that a narrow page may break after its dots and underscores."""
+    return Markup(escape(name).replace(".", Markup(".<wbr>")).replace("_", Markup("_<wbr>")))
 
 
 def is_own_report(path: Path) -> bool:

@@ -17,20 +17,20 @@ KIND_COLOURS = {"highway": COLOURS[0], "plain": COLOURS[1], "residual": COLOURS[
 HEAT = "viridis"
 
 # A picture is as wide as a phone in its own units, so that its text is never scaled below its size there.
-WIDTH = 4.6
+WIDTH = 4.3
 
 _SETTINGS: Any = {
     "font.family": "DejaVu Sans",
-    "font.size": 9.5,
+    "font.size": 10,
     "axes.titlesize": 10,
-    "axes.labelsize": 9.5,
+    "axes.labelsize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": "#e3e3e3",
     "grid.linewidth": 0.7,
     "legend.frameon": False,
-    "legend.fontsize": 8.5,
+    "legend.fontsize": 9.5,
     "lines.linewidth": 1.7,
     "figure.constrained_layout.use": True,
     "svg.fonttype": "path",
@@ -57,11 +57,18 @@ def to_svg(figure: Figure) -> str:
     return " ".join(attributes) + closing + rest
 
 
+class _PlainNumbers(LogFormatter):
+    """Labels of a log axis as plain numbers: 0.02, 0.1, 1; which ticks get one is left to matplotlib."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
 def log_scale(axis: Axis) -> None:
-    """A log axis with plain numbers (0.1, 1, 10), and numbers in between where it spans less than a decade or two."""
+    """A log axis, with numbers between the powers of ten where it spans less than a decade or two."""
     axis.axes.set_yscale("log")
-    axis.set_major_formatter(LogFormatter())
-    axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.6)))
+    axis.set_major_formatter(_PlainNumbers())
+    axis.set_minor_formatter(_PlainNumbers(labelOnlyBase=False, minor_thresholds=(1.5, 0.6)))
 
 
 def run_colours(kinds: list[str]) -> list[str]:

@@ -26,7 +26,7 @@ class TrainingSpec(Spec):
     batch_size: Annotated[int, Field(ge=1)] = 32
     """Samples per step. The last batch of an epoch may be smaller."""
 
-    learning_rate: Annotated[float, Field(gt=0)] = 0.05
+    learning_rate: Annotated[float, Field(gt=0)] = 0.2
     """Learning rate of the first step."""
 
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
