@@ -12,7 +12,7 @@ class Samples:
     """Inputs with their targets; either may be memory-mapped."""
 
     inputs: NDArray[Any]
-    """Images (samples, channels, height, width), uint8 where they were stored so, else float32; or features (samples, features), float32."""
+    """Images (samples, channels, height, width), uint8 where they were stored so, else float32; or features (samples, features)."""
     targets: NDArray[Any]
     """(samples,): int64 class numbers from 0, or float32 numbers to predict."""
 
