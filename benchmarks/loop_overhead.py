@@ -4,13 +4,17 @@
 
 Two ways through the same batches, alternating in one process, best of several: whole epochs of `highwaynet.training.loop.train`
 (gathering and converting batches, schedule, tallies, validation, history, progress lines), and bare forward + backward +
-optimiser steps on batches that were prepared beforehand. Writes benchmarks/results/loop_overhead.json.
+optimiser steps on batches that were prepared beforehand. Epochs are timed from outside, from the end of one to the end of the next, so that
+everything between counts. Writes results/loop-overhead.json.
 """
 
 import argparse
 import json
+import math
+import statistics
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -23,35 +27,54 @@ from highwaynet.cli.progress import TrainingProgress
 from highwaynet.data.load import load_dataset
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import fresh_network
+from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.training.loop import train
 
-RECORD = Path(__file__).parent / "results" / "loop_overhead.json"
+RECORD = Path(__file__).parents[1] / "results" / "loop-overhead.json"
 LIMIT = 1.15
 
 
-def bare_epochs(spec: RunSpec) -> float:
-    """Seconds for the run's steps alone, on prepared batches."""
+def bare_epochs(spec: RunSpec) -> list[float]:
+    """Seconds of each epoch's steps alone, on prepared batches."""
     data = load_dataset(spec.data)
-    network = fresh_network(spec)
+    record = data.preparation.record
+    network = fresh_network(spec, record)
     optimiser = torch.optim.SGD(network.parameters(), lr=spec.training.learning_rate, momentum=spec.training.momentum)
     epochs = []
     for epoch in range(1, spec.training.epochs + 1):
         order = torch.randperm(len(data.train), generator=generator_for(spec.seed, "permutation", epoch))
         epochs.append(list(data.train.batches(spec.training.batch_size, order)))
-    started = time.perf_counter()
+    seconds = []
     for batches in epochs:
+        started = time.perf_counter()
         for inputs, targets in batches:
             loss = F.cross_entropy(network(inputs), targets)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-    return time.perf_counter() - started
+        seconds.append(time.perf_counter() - started)
+    return seconds[1:]
 
 
-def whole_epochs(spec: RunSpec) -> float:
-    """Seconds for the epochs of a real run, as its own timing file says."""
+class Clock:
+    """A watcher that notes when epochs end, and shows the usual progress."""
+
+    def __init__(self, progress: TrainingProgress) -> None:
+        self.progress, self.ends = progress, list[float]()
+        self.started, self.step = progress.started, progress.step
+
+    def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
+        """Pass it on and note the time."""
+        self.progress.epoch(record, timing)
+        self.ends.append(time.perf_counter())
+
+
+def whole_epochs(spec: RunSpec) -> list[float]:
+    """Seconds of each epoch of a real run but the first, from the end of one to the end of the next."""
     with tempfile.TemporaryDirectory() as folder, TrainingProgress("overhead", spec.training.epochs) as progress:
-        return train(spec, Path(folder) / "run", watcher=progress).read_seconds()
+        clock = Clock(progress)
+        train(spec, Path(folder) / "run", watcher=clock)
+    return [end - start for start, end in pairwise(clock.ends)]
 
 
 def main() -> None:
@@ -63,8 +86,10 @@ def main() -> None:
     for threads in (1, torch.get_num_threads()):
         spec = RunSpec(network=NetworkSpec(name="fc-highway", depth=20), training=TrainingSpec(epochs=8, batch_size=128, threads=threads))
         torch.set_num_threads(threads)
-        pairs = [(bare_epochs(spec), whole_epochs(spec)) for _ in range(options.rounds)]
-        bare, whole = (min(times) / spec.training.epochs for times in zip(*pairs, strict=True))
+        bare, whole = math.inf, math.inf
+        for _ in range(options.rounds):
+            bare = min(bare, statistics.median(bare_epochs(spec)))
+            whole = min(whole, statistics.median(whole_epochs(spec)))
         results.append({"threads": threads, "bare_ms_per_epoch": 1e3 * bare, "whole_ms_per_epoch": 1e3 * whole, "ratio": whole / bare})
         print(f"{threads} threads: bare {1e3 * bare:.1f} ms, whole {1e3 * whole:.1f} ms an epoch, ratio {whole / bare:.3f} (limit {LIMIT})")
     record = {
@@ -74,7 +99,6 @@ def main() -> None:
         "environment": describe_environment(),
         "results": results,
     }
-    RECORD.parent.mkdir(exist_ok=True)
     write_atomically(RECORD, json.dumps(record, indent=2) + "\n")
 
 

@@ -87,7 +87,6 @@ def main() -> None:
     for network in ("fc-plain", "fc-highway"):
         best = min((result for result in results if result["network"] == network), key=validation_loss)
         spec = draw(network, best["trial"])
-        spec = spec.model_copy(update={"training": spec.training.model_copy(update={"threads": None})})
         heading = f"# Best of {options.trials} random settings by validation loss: examples/demo/search.py, trial {best['trial']}.\n"
         write_atomically(HERE / f"{network.removeprefix('fc-')}.toml", heading + spec.to_toml())
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from highwaynet.layers.lesion import lesion
     from highwaynet.networks.build import build_network
     from highwaynet.networks.spec import NetworkSpec
+    from highwaynet.runs.model import load
     from highwaynet.runs.spec import RunSpec, TrainingSpec
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ _HOMES = {
     "auto_gate_bias": "layers.gates",
     "build_network": "networks.build",
     "lesion": "layers.lesion",
+    "load": "runs.model",
 }
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "auto_gate_bias",
     "build_network",
     "lesion",
+    "load",
 ]
 
 

@@ -14,6 +14,8 @@ from highwaynet.analysis.gates import analyse_gates
 from highwaynet.analysis.lesions import analyse_lesions
 from highwaynet.analysis.records import GatesRecord
 from highwaynet.data.dataset import Split
+from highwaynet.data.preparation import Preparation
+from highwaynet.data.record import DataRecord
 from highwaynet.networks.dense import DenseNetwork
 from highwaynet.runs.directory import RunDirectory
 
@@ -41,11 +43,15 @@ def two_by_two() -> DenseNetwork:
 @pytest.fixture
 def split() -> Split:
     """Two samples: (0, 1) of class 0 and (1, 0) of class 1."""
-    return Split(torch.tensor([[0, 1], [1, 0]], dtype=torch.uint8), torch.tensor([0, 1]), full_scale=1)
+    record = DataRecord(
+        found="two samples", kind="features", task="classification", input_shape=(2,), class_names=("a", "b"), train=2, validation=0, test=0
+    )
+    inputs, rows = torch.tensor([[0, 1], [1, 0]], dtype=torch.uint8), torch.arange(2)
+    return Split(inputs, torch.tensor([0, 1]), rows, Preparation.restore(record, {}))
 
 
 def test_gates_by_hand(two_by_two: DenseNetwork, split: Split) -> None:
-    record = analyse_gates(two_by_two, split, part="train", checkpoint="x")
+    record = analyse_gates(two_by_two, split, part="train", fingerprint="x")
     open_ = (sigmoid(0) + sigmoid(1)) / 2
     assert record.mean == [pytest.approx([open_, open_], rel=1e-6), pytest.approx([0.5, 0.25], rel=1e-6)]
     assert record.bias == [[0, 0], pytest.approx([0, math.log(1 / 3)], rel=1e-6)]
@@ -60,7 +66,7 @@ def test_lesions_by_hand(two_by_two: DenseNetwork, split: Split) -> None:
     def first(x: float) -> float:
         return x + sigmoid(x)  # (x + 1)·T + x·(1 − T)
 
-    record = analyse_lesions(two_by_two, split, part="train", checkpoint="x")
+    record = analyse_lesions(two_by_two, split, part="train", fingerprint="x")
     intact = loss([(0.5 * first(0), 0.75 * first(1)), (0.5 * first(1), 0.75 * first(0))])
     assert record.intact.loss == pytest.approx(intact, rel=1e-6)
     assert record.closed[0].loss == pytest.approx(loss([(0, 0.75), (0.5, 0)]), rel=1e-6)
@@ -72,8 +78,8 @@ def test_lesions_by_hand(two_by_two: DenseNetwork, split: Split) -> None:
 def test_a_plain_network_has_no_gates(split: Split) -> None:
     network = build_network(NetworkSpec(name="fc-plain", depth=3, width=2), (2,), 2)
     with pytest.raises(ValueError, match="no transform gates"):
-        analyse_gates(network, split, part="train", checkpoint="x")
-    assert analyse_lesions(network, split, part="train", checkpoint="x").closed == []
+        analyse_gates(network, split, part="train", fingerprint="x")
+    assert analyse_lesions(network, split, part="train", fingerprint="x").closed == []
 
 
 @pytest.mark.parametrize(("name", "gates", "lesions"), [("fc-highway", 5, 5), ("fc-plain", None, None), ("fc-residual", None, 5)])
@@ -97,7 +103,7 @@ def test_a_record_of_another_checkpoint_or_a_damaged_one_is_made_anew(finished_r
     run = RunDirectory.open(tmp_path / "run")
     right = collect_records(run).gates
     assert right is not None
-    run.save_record("gates", right.model_copy(update={"checkpoint": "old", "mean": [[0.0]]}))
+    run.save_record("gates", right.model_copy(update={"fingerprint": "old", "mean": [[0.0]]}))
     (run.path / "analysis" / "lesions.json").write_text("{")
     assert collect_records(run).gates == right
     assert run.load_record("gates", GatesRecord) == right

@@ -26,20 +26,20 @@ TOML = "[network]\ndepth = 4\n[training]\nepochs = 1\n"
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--data", "digit"], "unknown data set 'digit': did you mean 'digits'? Allowed: digits"),
+        (["--data", "digit"], "unknown data set 'digit': did you mean 'digits'? Allowed: digits, mnist"),
         (["--network", "fc-highwya"], "unknown network 'fc-highwya': did you mean 'fc-highway'?"),
         (["--set", "network.dpeth=3"], "unknown field of [network] 'dpeth': did you mean 'depth'?"),
         (["--set", "netwrok.depth=3"], "unknown field 'netwrok': did you mean 'network'?"),
         (["--set", "network.depth"], "--set 'network.depth': write it as section.field=value"),
         (["--set", "seed.x=3", "--seed", "1"], "seed is not a section"),
         (["--depth", "0"], "network.depth = 0: should be greater than or equal to 1"),
-        (["--depth", "ten"], "network.depth = 'ten': should be a valid integer, unable to parse string as an integer"),
+        (["--depth", "ten"], "network.depth = 'ten': should be a valid integer"),
         (["--learning-rate", "-0.1"], "training.learning_rate = -0.1: should be greater than 0"),
         (["--learning-rate", "nan"], "training.learning_rate = nan"),
         (["--momentum", "1"], "training.momentum = 1: should be less than 1"),
         (["--epochs", "0"], "training.epochs = 0"),
         (["--batch-size", "5000"], "training.batch_size = 5000: digits has 1294 training samples; choose at most that"),
-        (["--gate-bias", "low"], "network.gate_bias = 'low': should be a valid number, unable to parse string as a number, or 'auto'"),
+        (["--gate-bias", "low"], "network.gate_bias = 'low': should be a valid number, or 'auto'"),
         (["--network", "fc-plain", "--gate-bias", "-2"], "network.gate_bias = -2.0: fc-plain has no gates"),
         (["--validation", "0.9"], "data.validation = 0.9: should be less than or equal to 0.5"),
         (["--seed", "-1"], "seed = -1"),
@@ -169,4 +169,6 @@ def test_report_does_not_replace_somebody_elses_file(highway: Highway, tmp_path:
 def test_a_diverging_run_ends_with_one(highway: Highway) -> None:
     arguments = ["--network", "fc-residual", "--activation", "relu", "--depth", 6, "--learning-rate", 1e6]
     result = highway("train", *arguments, "--out", "run")
-    refused(result, "the loss is no longer finite in epoch 1: try a training.learning_rate below 1000000.0", code=1)
+    assert result.returncode == 1
+    assert "highway: the loss or a weight is no longer finite in epoch 1: try a training.learning_rate below" in result.stderr
+    assert "Traceback" not in result.stderr

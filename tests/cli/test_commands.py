@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from highwaynet import __version__
+from highwaynet import RunSpec, __version__
 from highwaynet.base.errors import InputError
 from highwaynet.cli.overrides import gather_spec
 from highwaynet.runs.directory import RunDirectory
 from support import Highway
 
-COMMANDS = ["train", "evaluate", "networks", "report", "data list"]
+COMMANDS = ["train", "evaluate", "predict", "networks", "report", "data list", "data fetch", "data verify", "data describe"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -71,7 +71,8 @@ def test_networks_lists_the_papers_counts(highway: Highway) -> None:
 
 
 def test_data_list(highway: Highway) -> None:
-    (digits,) = json.loads(highway("data", "list", "--json").stdout)["data"]
+    digits, *others = json.loads(highway("data", "list", "--json").stdout)["data"]
+    assert [known["name"] for known in others] == ["mnist", "fashion-mnist", "cifar-10", "cifar-100"]
     assert (digits["name"], digits["train"], digits["test"], digits["classes"]) == ("digits", 1438, 359, 10)
     assert "digits" in highway("data", "list").stdout
 
@@ -136,6 +137,24 @@ class TestSettings:
         spec = gather_spec(toml, {"network.name": "fc-plain"}, [])
         assert (spec.network.width, spec.network.depth, spec.network.gate_bias) == (71, 7, None)
 
+    @pytest.mark.parametrize("changes", [{"network.name": "fc-plain"}, {}])
+    def test_set_and_flag_choose_a_network_alike(self, toml: Path, changes: dict[str, str]) -> None:
+        spec = gather_spec(toml, changes, [] if changes else ["network.name=fc-plain"])
+        assert (spec.network.width, spec.network.gate_bias) == (71, None)
+
+    def test_what_depends_on_a_changed_field_follows_it(self, tmp_path: Path) -> None:
+        path = tmp_path / "run.toml"
+        path.write_text(RunSpec(network={"init": "normal", "init_std": 0.3}).to_toml())
+        assert gather_spec(path, {"network.activation": "relu"}, []).network.init == "he"
+        assert gather_spec(path, {"network.init": "orthogonal"}, []).network.init_std is None
+        assert gather_spec(path, {"network.activation": "tanh"}, []).network.init_std == 0.3
+        assert gather_spec(path, {"data.name": "mnist"}, []).data.validation == 0
+
+    def test_the_learning_rate_follows_the_network(self) -> None:
+        assert gather_spec(None, {}, []).training.learning_rate == 0.2
+        assert gather_spec(None, {"network.name": "fc-plain"}, []).training.learning_rate == 0.003
+        assert gather_spec(None, {"network.name": "fc-plain", "training.learning_rate": "0.5"}, []).training.learning_rate == 0.5
+
     def test_a_section_cannot_be_a_number(self, toml: Path) -> None:
         with pytest.raises(InputError, match="seed is not a section"):
             gather_spec(toml, {}, ["seed.x=1"])
@@ -157,3 +176,37 @@ def test_a_run_that_may_only_be_read_can_be_reported_on(
         (tmp_path / "run").chmod(0o755)
     assert not (tmp_path / "run" / "analysis").exists()
     assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", ["run [bold]x[/b]", "a$\\frac$d", "smile:heart:", "ünï 日本"])
+def test_odd_names_are_printed_as_they_are(name: str, highway: Highway, tmp_path: Path, finished_run: Callable[..., RunDirectory]) -> None:
+    import shutil
+
+    shutil.copytree(finished_run().path, tmp_path / name / "run")
+    shutil.copytree(finished_run().path, tmp_path / "other" / "run")
+    result = highway("report", f"{name}/run", "other/run", "--out", f"{name}/report.html", COLUMNS="300")
+    assert result.returncode == 0, result.stderr
+    assert f"report: {tmp_path / name / 'report.html'}" in result.stdout
+    assert f"6-layer highway ({name}/run)" in result.stdout
+    assert "6-layer highway (other/run)" in result.stdout
+    assert highway("evaluate", f"{name}/run", PYTHONIOENCODING="ascii").returncode == 0
+
+
+def test_a_path_that_cannot_be_used_is_the_users_to_mend(highway: Highway) -> None:
+    for command in (["train", "--out", "x" * 300], ["evaluate", "x" * 300], ["train", "x" * 300]):
+        result = highway(*command)
+        assert result.returncode == 2
+        assert "file name too long" in result.stderr.lower()
+
+
+def test_describe_and_verify(highway: Highway, tmp_path: Path) -> None:
+    answer = json.loads(highway("data", "describe", "digits", "--json").stdout)
+    assert (answer["train"], answer["validation"], answer["test"]) == (1294, 144, 359)
+    assert sum(answer["classes"]["train"].values()) == 1294
+    text = highway("data", "describe", "digits").stdout
+    assert "1,294 samples to train on, 144 for validation, 359 for testing" in text
+    result = highway("data", "verify", "mnist", "--data-root", tmp_path)
+    assert result.returncode == 1
+    assert "4 of 4 files" in result.stderr
+    assert highway("data", "verify", "digits").returncode == 0
+    assert "unknown data set 'mnits': did you mean 'mnist'?" in highway("data", "fetch", "mnits").stderr

@@ -48,7 +48,7 @@ class Links(HTMLParser):
 def reported(run: RunDirectory, name: str = "run") -> ReportedRun:
     records = collect_records(run)
     return ReportedRun(
-        name, f"runs/{name}", run.read_spec(), run.read_history(), 1.5, run.read_environment(),
+        f"runs/{name}", run.read_spec(), run.load_preparation().record, run.read_history(), 1.5, run.read_environment(),
         records.evaluation, records.gates, records.lesions,
     )  # fmt: skip
 
@@ -103,9 +103,9 @@ HISTORY = [EpochRecord(epoch=1, step=1, learning_rate=0.1, train_loss=0.0, train
 
 @pytest.mark.parametrize("layers", [1, 3, 300])
 def test_pictures_of_any_size_are_valid_svg(layers: int) -> None:
-    gates = GatesRecord(checkpoint="", part="train", samples=1, start_bias=-1, bias=[[0.0] * 4] * layers, mean=[[0.5] * 4] * layers)
+    gates = GatesRecord(fingerprint="", part="train", samples=1, start_bias=-1, bias=[[0.0] * 4] * layers, mean=[[0.5] * 4] * layers)
     score = Score(loss=0.5, accuracy=0.5, samples=2)
-    lesions = LesionsRecord(checkpoint="", part="test", intact=score, closed=[score] * layers)
+    lesions = LesionsRecord(fingerprint="", part="test", intact=score, closed=[score] * layers)
     for figure in (draw_gate_map(gates), draw_lesions(lesions), draw_curves([Curve("one", "#000000", HISTORY)])):
         svg = ElementTree.fromstring(to_svg(figure))
         assert svg.tag.endswith("svg")
@@ -118,12 +118,12 @@ def test_findings_count_right() -> None:
         return Score(loss=loss, accuracy=accuracy, samples=1000)
 
     record = LesionsRecord(
-        checkpoint="", part="train", intact=score(0.1, 0.97), closed=[score(0.9, 0.5), score(0.1, 0.9705), score(0.11, 0.968)]
+        fingerprint="", part="train", intact=score(0.1, 0.97), closed=[score(0.9, 0.5), score(0.1, 0.9705), score(0.11, 0.968)]
     )
     text = lesion_finding(record)
     assert text.startswith("1 of 3 layers can be closed")
     assert "Layer 1 matters most: without it the loss goes from 0.100 to 0.900." in text
-    gates = GatesRecord(checkpoint="", part="train", samples=5, start_bias=-2, bias=[[-3, -1], [-4, -2.5]], mean=[[0.1, 0.2], [0.4, 0.5]])
+    gates = GatesRecord(fingerprint="", part="train", samples=5, start_bias=-2, bias=[[-3, -1], [-4, -2.5]], mean=[[0.1, 0.2], [0.4, 0.5]])
     assert "open by 0.30 on average (1 is fully open), most in layer 2 (0.45)" in gate_finding(gates)
     assert "training lowered 75.00\u00a0% of them" in gate_finding(gates)
 

@@ -101,6 +101,17 @@ def test_removing_layers_keeps_the_right_weights_and_copies_them() -> None:
         stack.without([0, 1, 5])
 
 
+def test_a_frozen_stack_stays_frozen() -> None:
+    stack = DenseHighway(3, layers=4).requires_grad_(False)
+    assert not stack.without([1]).weight.requires_grad
+
+
+def test_single_layers_know_the_depth_of_their_network() -> None:
+    assert DenseHighway(3, depth=100).start_gate_bias == -4.0
+    assert DenseHighway(3, layers=100).start_gate_bias == -4.0
+    assert DenseHighway(3).start_gate_bias == -1.0
+
+
 @pytest.mark.parametrize("kind", [DenseHighway, DensePlain, DenseResidual])
 def test_a_stack_of_no_layers_copies_its_input(kind: type[nn.Module]) -> None:
     x = torch.randn(2, 3)

@@ -29,10 +29,22 @@ def test_refuses_a_gate_that_squashes_itself(squash: nn.Module) -> None:
 
 
 def test_refuses_a_gate_without_bias() -> None:
-    with pytest.raises(ValueError, match=r"gate has no bias to start at -2\.0"):
+    with pytest.raises(ValueError, match="gate ends in Linear, which has no bias to start at -2"):
         Highway(nn.Identity(), nn.Linear(3, 3, bias=False))
-    with pytest.raises(ValueError, match=r"carry has no bias to start at 2\.0"):
+    with pytest.raises(ValueError, match="carry ends in Linear, which has no bias to start at 2"):
         Highway(nn.Identity(), nn.Linear(3, 3), nn.Linear(3, 3, bias=False))
+    with pytest.raises(ValueError, match="gate ends in Linear, which has no bias"):  # not the bias of a layer before
+        Highway(nn.Identity(), nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3, bias=False)))
+
+
+def test_auto_gate_bias_follows_the_depth_and_the_kind_of_gate() -> None:
+    dense, conv = nn.Linear(3, 3), nn.Conv2d(3, 3, 1)
+    Highway(nn.Identity(), nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU(), dense)), gate_bias="auto", depth=100)
+    Highway(nn.Identity(), conv, gate_bias="auto", depth=20)
+    assert torch.equal(dense.bias, torch.full((3,), -4.0))
+    assert torch.equal(conv.bias, torch.full((3,), -2.0))
+    with pytest.raises(ValueError, match="gate_bias = nan"):
+        Highway(nn.Identity(), nn.Linear(3, 3), gate_bias=float("nan"))
 
 
 @pytest.mark.parametrize(

@@ -43,3 +43,21 @@ def test_a_layer_that_does_not_exist_is_refused(number: int) -> None:
     with pytest.raises(ValueError, match="the model has 5 layers"), lesion(net, [1, number]):
         pytest.fail("not reached")
     assert all(module.closed_layers == frozenset() for module in (net[1], net[2], net[3]))
+
+
+def test_numbers_may_come_as_a_tensor_or_from_numpy() -> None:
+    stack, x = DenseHighway(4, layers=3), torch.randn(2, 4)
+    with lesion(stack, torch.tensor([1, 3])):
+        assert stack.closed_layers == {1, 3}
+    assert stack.without(torch.tensor([1, 3])).num_layers == 1
+    with pytest.raises(TypeError), lesion(stack, [1.5]):
+        pytest.fail("not reached")
+    assert torch.equal(stack(x), stack(x))
+
+
+def test_a_compiled_module_is_counted_once() -> None:
+    compiled = torch.compile(DenseHighway(4, layers=3), backend="eager")
+    assert count_layers(compiled) == 3
+    x = torch.randn(2, 4)
+    with lesion(compiled, [1, 2, 3]):
+        assert torch.equal(compiled(x), x)

@@ -1,5 +1,7 @@
 """Specs and networks: the paper's parameter counts, what is filled in, what is refused."""
 
+import math
+
 import pytest
 import torch
 from pydantic import ValidationError
@@ -94,9 +96,21 @@ def test_what_is_left_out_is_filled_in() -> None:
 
 
 def test_auto_gate_bias_is_that_of_the_whole_network() -> None:
-    assert build_network(NetworkSpec(depth=10), (4,), 2).stack.start_gate_bias == -1.0
+    assert build_network(NetworkSpec(depth=50), (4,), 2).stack.start_gate_bias == pytest.approx(-1 - 3 * math.log10(5))
     assert build_network(NetworkSpec(depth=1000, width=2), (4,), 2).stack.start_gate_bias == -4.0
     assert build_network(NetworkSpec(gate_bias=-7), (4,), 2).stack.start_gate_bias == -7.0
+
+
+def test_the_builder_passes_everything_on() -> None:
+    spec = NetworkSpec(depth=4, width=200, activation="relu", init="normal", init_std=0.3, carry="independent", gate_bias=-2.5)
+    network = build_network(spec, (30,), 5, generator=torch.Generator().manual_seed(0))
+    stack = network.stack
+    assert (stack.activation, stack.carry, stack.start_gate_bias, stack.num_layers) == ("relu", "independent", -2.5, 3)
+    assert network.entry.activation == "relu"
+    assert stack.weight.std().item() == pytest.approx(0.3, rel=0.02)
+    assert network.entry.weight.std().item() == pytest.approx(0.3, rel=0.05)
+    plain = build_network(NetworkSpec(name="fc-plain", depth=4, width=200, activation="relu"), (30,), 5)
+    assert plain.stack.weight.std().item() == pytest.approx(math.sqrt(2 / 200), rel=0.02), "he by default for relu"
 
 
 def test_a_spec_is_frozen() -> None:
@@ -109,7 +123,7 @@ def test_a_spec_is_frozen() -> None:
     [
         ({"name": "fc-higway"}, "unknown network 'fc-higway': did you mean 'fc-highway'? Allowed: fc-highway, fc-plain, fc-residual"),
         ({"depth": 0}, "depth = 0: should be greater than or equal to 1"),
-        ({"depth": 2.5}, "depth = 2.5: should be a valid integer, got a number with a fractional part"),
+        ({"depth": 2.5}, "depth = 2.5: should be a valid integer"),
         ({"width": -3}, "width = -3: should be greater than or equal to 1"),
         ({"activation": "swish"}, "activation = 'swish': should be 'tanh', 'relu', 'sigmoid' or 'identity'"),
         ({"dept": 3}, "unknown field 'dept': did you mean 'depth'?"),
@@ -118,6 +132,8 @@ def test_a_spec_is_frozen() -> None:
         ({"init_std": 0.1}, "network.init_std = 0.1: applies to init = 'normal' alone"),
         ({"gate_bias": float("nan")}, "gate_bias = nan: should be a finite number"),
         ({"depth": 100_000, "width": 65_536}, "more than 2³¹ weights"),
+        ({"depth": True}, "depth = True: should be a valid integer"),
+        ({"gate_bias": 1e300}, "gate_bias = 1e+300: should be less than or equal to 1000"),
         ({"name": ["fc-plain"]}, "name = ['fc-plain']: should be a valid string"),
     ],
 )

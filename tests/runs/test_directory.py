@@ -48,10 +48,14 @@ def test_the_network_comes_back_to_the_bit(run: RunDirectory) -> None:
         ("spec.toml", b"[network]\ndepth = 9\n", "does not fit the network in spec.toml"),
         ("history.jsonl", b'{"epoch": 1, "st', "line 1, is damaged"),
         ("history.jsonl", b'{"epoch": 2}\n', "is damaged"),
+        ("history.jsonl", b'{"epoch": 2, "step": 1, "learning_rate": 1, "train_loss": 1}\n', "it is about epoch 2"),
+        ("history.jsonl", b'{"epoch": 1, "step": 1, "learning_rate": 1, "train_loss": 1}\n', "it has 1 of the run's 2 epochs"),
         ("history.jsonl", b"", "is empty"),
         ("timing.jsonl", b"[1]\n", "is damaged"),
         ("environment.json", b"{", "is damaged"),
         ("environment.json", b"[]", "is damaged"),
+        ("data.json", b"{}", "is damaged"),
+        ("data.safetensors", b"nonsense", "checksum"),
         ("checkpoints/final.json", b"{}", "is damaged"),
         ("checkpoints/final.safetensors", b"nonsense", "checksum"),
     ],
@@ -65,7 +69,16 @@ def test_a_damaged_file_is_named(run: RunDirectory, name: str, damage: bytes, se
 
 
 @pytest.mark.parametrize(
-    "name", ["history.jsonl", "timing.jsonl", "environment.json", "checkpoints/final.json", "checkpoints/final.safetensors"]
+    "name",
+    [
+        "history.jsonl",
+        "timing.jsonl",
+        "environment.json",
+        "data.json",
+        "data.safetensors",
+        "checkpoints/final.json",
+        "checkpoints/final.safetensors",
+    ],
 )
 def test_a_missing_file_is_named(run: RunDirectory, name: str) -> None:
     (run.path / name).unlink()

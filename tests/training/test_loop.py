@@ -8,12 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from highwaynet import RunSpec, TrainingSpec, build_network
+from highwaynet import DataSpec, NetworkSpec, RunSpec, TrainingSpec, build_network
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.randomness import generator_for
 from highwaynet.data.load import load_dataset
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.load import load_network
+from highwaynet.runs.load import fresh_network, load_network
 from highwaynet.training.evaluation import evaluate
 from highwaynet.training.loop import train
 from support import Highway, small_spec
@@ -25,21 +25,22 @@ def test_equals_a_loop_written_by_hand(tmp_path: Path) -> None:
     data = load_dataset(spec.data)
     network = build_network(spec.network, (1, 8, 8), 10, generator=generator_for(0, "weights"))
     velocity = [torch.zeros_like(parameter) for parameter in network.parameters()]
-    x, y, n = data.train.inputs.float() / 16, data.train.targets, len(data.train)
+    rows = data.train.rows
+    x, y, n = data.train.inputs[rows].float() / 16, data.train.targets[rows], len(rows)
     steps, step = 2 * -(-n // 64), 0
     for epoch in (1, 2):
         order = torch.randperm(n, generator=generator_for(0, "permutation", epoch))
         total = 0.0
         for start in range(0, n, 64):
-            rows = order[start : start + 64]
-            loss = F.cross_entropy(network(x[rows]), y[rows])
+            chosen = order[start : start + 64]
+            loss = F.cross_entropy(network(x[chosen]), y[chosen])
             gradients = torch.autograd.grad(loss, list(network.parameters()))
             rate = 0.1 * spec.training.decay ** (step / (steps - 1))
             with torch.no_grad():
                 for parameter, momentum, gradient in zip(network.parameters(), velocity, gradients, strict=True):
                     momentum.mul_(0.9).add_(gradient)
                     parameter.sub_(rate * momentum)
-            total += loss.item() * len(rows)
+            total += loss.item() * len(chosen)
             step += 1
         assert run.read_history()[epoch - 1].train_loss == pytest.approx(total / n, rel=1e-5)
     trained = load_network(run)
@@ -58,9 +59,9 @@ def test_evaluation_does_not_depend_on_batches_and_leaves_the_mode(finished_run:
     split = load_dataset(RunSpec().data).train
     score = evaluate(network.train(), split)
     assert network.training
-    logits = network(split.inputs.float() / 16)
-    assert score.loss == pytest.approx(F.cross_entropy(logits, split.targets).item(), rel=1e-5)
-    assert score.accuracy == (logits.argmax(1) == split.targets).double().mean().item()
+    logits, targets = network(split.inputs[split.rows].float() / 16), split.targets[split.rows]
+    assert score.loss == pytest.approx(F.cross_entropy(logits, targets).item(), rel=1e-5)
+    assert score.accuracy == (logits.argmax(1) == targets).double().mean().item()
     assert score.samples == 1294
 
 
@@ -88,9 +89,46 @@ def test_a_diverging_run_stops_with_its_epoch_and_keeps_the_epochs_before(tmp_pa
     spec = RunSpec(network=small_spec("fc-residual", activation="relu").network, training=TrainingSpec(learning_rate=1e6, epochs=3))
     with pytest.raises(HighwayError, match="no longer finite in epoch 1"):
         train(spec, tmp_path / "run")
-    assert "not finite" in (tmp_path / "run" / "events.log").read_text()
+    assert "no longer finite" in (tmp_path / "run" / "events.log").read_text()
     with pytest.raises(InputError, match="did not finish"):
         load_network(RunDirectory.open(tmp_path / "run"))
+
+
+def test_a_last_step_that_breaks_the_network_is_noticed_without_validation_data(tmp_path: Path) -> None:
+    spec = RunSpec(
+        network=NetworkSpec(name="fc-residual", depth=20, width=12, activation="relu"),
+        data=DataSpec(validation=0),
+        training=TrainingSpec(learning_rate=1e6, epochs=1, batch_size=1438),
+    )
+    with pytest.raises(HighwayError, match="no longer finite in epoch 1"):
+        train(spec, tmp_path / "run")
+
+
+def test_the_threads_are_used_written_down_and_given_back(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    run = train(small_spec(), tmp_path / "a")
+    assert run.read_spec().training.threads == before
+    other = before % 2 + 1
+    seen = []
+
+    class Watcher:
+        def started(self, data: object) -> None: ...
+        def step(self, samples: int) -> None: ...
+        def epoch(self, record: object, timing: object) -> None:
+            seen.append(torch.get_num_threads())
+
+    spec = small_spec()
+    spec = spec.model_copy(update={"training": spec.training.model_copy(update={"threads": other})})
+    run = train(spec, tmp_path / "b", watcher=Watcher())
+    assert seen == [other, other]
+    assert run.read_environment()["threads"] == run.read_spec().training.threads == other
+    assert torch.get_num_threads() == before
+
+
+def test_the_seed_moves_the_weights() -> None:
+    first, other = small_spec(), small_spec().model_copy(update={"seed": 1})
+    record = load_dataset(first.data).preparation.record
+    assert not torch.equal(fresh_network(first, record).stack.weight, fresh_network(other, record).stack.weight)
 
 
 def test_nothing_is_written_when_the_batch_does_not_fit(tmp_path: Path) -> None:

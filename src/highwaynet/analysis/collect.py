@@ -34,12 +34,12 @@ def collect_records(run: RunDirectory) -> RunRecords:
     """Evaluate a run and look inside its network; raises InputError if the directory is damaged."""
     spec = run.read_spec()
     network = load_network(run)
-    data = load_dataset(spec.data)
-    checkpoint = run.checkpoint_record().sha256
+    data = load_dataset(spec.data, run.load_preparation())
+    fingerprint = run.fingerprint()
 
     def recorded(name: str, kind: type[RecordT], make: Callable[[], RecordT]) -> RecordT:
         known = run.load_record(name, kind)
-        if known is not None and known.checkpoint == checkpoint:
+        if known is not None and known.fingerprint == fingerprint:
             return known
         made = make()
         with suppress(InputError):  # a run that may only be read can still be reported on
@@ -50,7 +50,7 @@ def collect_records(run: RunDirectory) -> RunRecords:
         "evaluation",
         EvaluationRecord,
         lambda: EvaluationRecord(
-            checkpoint=checkpoint,
+            fingerprint=fingerprint,
             parameters=count_parameters(network),
             train=evaluate(network, data.train),
             validation=evaluate(network, data.validation) if data.validation else None,
@@ -59,7 +59,7 @@ def collect_records(run: RunDirectory) -> RunRecords:
     )
     gates = lesions = None
     if spec.network.kind == "highway" and count_layers(network):
-        gates = recorded("gates", GatesRecord, lambda: analyse_gates(network, data.train, part="train", checkpoint=checkpoint))
+        gates = recorded("gates", GatesRecord, lambda: analyse_gates(network, data.train, part="train", fingerprint=fingerprint))
     if count_layers(network):
-        lesions = recorded("lesions", LesionsRecord, lambda: analyse_lesions(network, data.train, part="train", checkpoint=checkpoint))
+        lesions = recorded("lesions", LesionsRecord, lambda: analyse_lesions(network, data.train, part="train", fingerprint=fingerprint))
     return RunRecords(evaluation, gates, lesions)

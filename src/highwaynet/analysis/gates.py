@@ -3,15 +3,15 @@
 import torch
 
 from highwaynet.analysis.records import GatesRecord
-from highwaynet.data.catalogue import Part
 from highwaynet.data.dataset import Split
+from highwaynet.data.names import Part
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.networks.dense import DenseNetwork
 
 BATCH = 256
 
 
-def analyse_gates(network: DenseNetwork, split: Split, *, part: Part, checkpoint: str) -> GatesRecord:
+def analyse_gates(network: DenseNetwork, split: Split, *, part: Part, fingerprint: str) -> GatesRecord:
     """Biases and mean outputs of the transform gates; raises ValueError for a network without highway layers."""
     stack = network.stack
     if not isinstance(stack, DenseHighway):
@@ -22,7 +22,7 @@ def analyse_gates(network: DenseNetwork, split: Split, *, part: Part, checkpoint
             gates = network(inputs, return_gates=True)[1]  # (layers, batch, width)
             total += gates.double().sum(dim=1)
     return GatesRecord(
-        checkpoint=checkpoint,
+        fingerprint=fingerprint,
         part=part,
         samples=len(split),
         start_bias=stack.start_gate_bias,

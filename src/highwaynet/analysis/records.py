@@ -3,7 +3,7 @@
 from typing import Literal
 
 from highwaynet.base.specs import Spec
-from highwaynet.data.catalogue import Part
+from highwaynet.data.names import Part
 from highwaynet.runs.records import Score
 
 
@@ -12,8 +12,8 @@ class Record(Spec):
 
     schema_version: Literal[1] = 1
     """Version of this format."""
-    checkpoint: str
-    """SHA-256 of the checkpoint that was asked; a record of another checkpoint is out of date."""
+    fingerprint: str
+    """That of the run when it was asked; a record with another one is out of date."""
 
 
 class EvaluationRecord(Record):

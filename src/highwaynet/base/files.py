@@ -16,7 +16,7 @@ def cannot(doing: str, path: Path, error: OSError) -> InputError:
 
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write a whole file under a temporary name, sync it, and rename it into place."""
-    payload = content.encode() if isinstance(content, str) else content
+    payload = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as stream:
@@ -25,9 +25,10 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             os.fsync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
+        raise cannot("write", path, error) from error
+    finally:  # also when interrupted
         with suppress(OSError):
             temporary.unlink()
-        raise cannot("write", path, error) from error
 
 
 def read_bytes(path: Path) -> bytes:

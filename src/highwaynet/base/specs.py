@@ -9,14 +9,16 @@ from highwaynet.base.errors import InputError, unknown
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 
-VARYING = {"width", "init"}
+VARYING = {"width", "init", "learning_rate", "validation"}
 """Fields whose default depends on others; their docstring says how."""
 
 
 class Spec(BaseModel):
     """A frozen description; unknown fields and impossible values are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True
+    )
 
 
 def help_for(spec: type[BaseModel], field: str) -> str:

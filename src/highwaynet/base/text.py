@@ -16,4 +16,6 @@ def loss_text(loss: float) -> str:
     >>> loss_text(0.12), loss_text(0.000123456), loss_text(123.4)
     ('0.120', '1.23e-04', '123')
     """
+    if loss == 0:
+        return "0"
     return f"{loss:#.3g}".rstrip(".") if loss >= 1e-3 else f"{loss:.2e}"

@@ -1,23 +1,33 @@
 """`highway data`."""
 
-from typing import Annotated
+import os
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from highwaynet.cli.output import print_json, print_table
+from highwaynet.base.errors import HighwayError, unknown
+from highwaynet.base.specs import validated
+from highwaynet.cli.output import console, messages, print_json, print_table
 from highwaynet.data.catalogue import CATALOGUE
+from highwaynet.data.spec import DataSpec
 
 data_app = typer.Typer(name="data", help="The data sets.", no_args_is_help=True, rich_markup_mode=None)
 
+DATA_ROOT: Any = typer.Option(help="Where the built-in data sets lie; by default $HIGHWAYNET_DATA, else the user's cache folder.")
+JSON: Any = typer.Option("--json", help="Print the answer as JSON.")
 
-@data_app.callback()
-def _data() -> None:
-    """Keep `list` a command of its own while it is the only one."""
+
+def use_data_root(root: Path | None) -> None:
+    """Let everything in this process look for data there."""
+    if root is not None:
+        os.environ["HIGHWAYNET_DATA"] = str(root)
 
 
 @data_app.command("list")
-def list_command(as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False) -> None:
-    """List the data sets.
+def list_command(as_json: Annotated[bool, JSON] = False) -> None:
+    """List the built-in data sets.
 
     Example: highway data list
     """
@@ -26,9 +36,8 @@ def list_command(as_json: Annotated[bool, typer.Option("--json", help="Print the
             {
                 "name": name,
                 "summary": known.summary,
-                "task": known.task,
                 "input_shape": list(known.input_shape),
-                "classes": len(known.class_names),
+                "classes": known.classes,
                 "train": known.train,
                 "test": known.test,
             }
@@ -36,25 +45,116 @@ def list_command(as_json: Annotated[bool, typer.Option("--json", help="Print the
         ]
         print_json({"data": sets})
         return
-    columns = [
-        ("name", "left"),
-        ("input", "left"),
-        ("classes", "right"),
-        ("train", "right"),
-        ("test", "right"),
-        ("what", "left"),
+    columns = [("name", "left"), ("input", "left"), ("classes", "right"), ("train", "right"), ("test", "right"), ("what", "left")]
+    rows = [
+        [name, "×".join(map(str, known.input_shape)), f"{known.classes}", f"{known.train:,}", f"{known.test:,}", known.summary]
+        for name, known in CATALOGUE.items()
     ]
-    print_table(
-        columns,
-        [
-            [
-                name,
-                "×".join(map(str, known.input_shape)),
-                str(len(known.class_names)),
-                f"{known.train:,}",
-                f"{known.test:,}",
-                known.summary,
-            ]
-            for name, known in CATALOGUE.items()
-        ],
-    )
+    print_table(columns, rows)
+
+
+@data_app.command("fetch")
+def fetch_command(
+    name: Annotated[str, typer.Argument(help="A built-in data set.")],
+    data_root: Annotated[Path | None, DATA_ROOT] = None,
+) -> None:
+    """Download a built-in data set, check it, and unpack it.
+
+    Example: highway data fetch mnist
+
+    A download that broke off is taken up where it stopped.
+    """
+    from highwaynet.data.fetch import data_root as find_root
+    from highwaynet.data.fetch import fetch
+
+    _check_name(name)
+    root = find_root(data_root)
+    if name == "digits":
+        console.print("digits comes with the package: there is nothing to fetch")
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=messages, disable=not messages.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(file: str, done: int, total: int | None) -> None:
+            if file not in tasks:
+                tasks[file] = bar.add_task(file, total=total)
+            bar.update(tasks[file], completed=done, total=total)
+
+        files = fetch(name, root, show)
+    for file in files:
+        console.print(f"{file}", soft_wrap=True)
+
+
+@data_app.command("verify")
+def verify_command(
+    name: Annotated[str, typer.Argument(help="A built-in data set.")],
+    data_root: Annotated[Path | None, DATA_ROOT] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Check the files of a built-in data set against their checksums.
+
+    Example: highway data verify cifar-10
+    """
+    from highwaynet.data.fetch import data_root as find_root
+    from highwaynet.data.fetch import verify
+
+    _check_name(name)
+    root = find_root(data_root)
+    states = [] if name == "digits" else verify(name, root)
+    if as_json:
+        print_json({"name": name, "root": str(root), "files": dict(states)})
+    elif states:
+        print_table([("file", "left"), ("state", "left")], [[file, state] for file, state in states], title=f"{name} in {root}")
+    else:
+        console.print("digits comes with the package: there is nothing to verify")
+    if bad := [file for file, state in states if state != "ok"]:
+        raise HighwayError(
+            f"{name}: {len(bad)} of {len(states)} files in {root} are missing or damaged; get them with `highway data fetch {name}`"
+        )
+
+
+@data_app.command("describe")
+def describe_command(
+    name: Annotated[str, typer.Argument(help="A built-in data set, or the path of your own data.")],
+    target: Annotated[str | None, typer.Option(help="The column of a table that is to be predicted.")] = None,
+    data_root: Annotated[Path | None, DATA_ROOT] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Set any field of [data], for instance resize=[32,32].")
+    ] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Say what the data are, and how a run would divide them.
+
+    Example: highway data describe flowers/
+    """
+    use_data_root(data_root)
+    from highwaynet.cli.overrides import parse_setting
+    from highwaynet.data.load import load_dataset
+
+    values = {"name": name, "target": target} | dict(parse_setting(text) for text in settings or [])
+    data = load_dataset(validated(DataSpec, values))
+    record = data.preparation.record
+    counts: dict[str, dict[str, int]] = {}
+    for part, split in (("train", data.train), ("validation", data.validation), ("test", data.test)):
+        if split is not None and record.class_names:
+            numbers = split.targets[split.rows].bincount(minlength=len(record.class_names)).tolist()
+            counts[part] = dict(zip(record.class_names, numbers, strict=True))
+    if as_json:
+        print_json(record.model_dump(exclude={"encoder"}) | {"classes": counts})
+        return
+    console.print(f"found {record.found}", soft_wrap=True)
+    console.print(f"a sample is {'×'.join(map(str, record.input_shape))}; preprocessing: {', '.join(record.preprocessing) or 'none'}")
+    console.print(f"{record.train:,} samples to train on, {record.validation:,} for validation, {record.test:,} for testing")
+    if counts:
+        columns = [("class", "left"), *((part, "right") for part in counts)]
+        print_table(columns, [[name, *(f"{counts[part][name]:,}" for part in counts)] for name in record.class_names])
+    else:
+        console.print(
+            f"target {record.target_name!r}: mean {record.target_mean:.4g}, standard deviation {record.target_std:.4g} (training samples)"
+        )
+
+
+def _check_name(name: str) -> None:
+    if name not in CATALOGUE:
+        raise unknown("data set", name, CATALOGUE)

@@ -5,14 +5,15 @@ from typing import Annotated
 
 import typer
 
-from highwaynet.base.text import loss_text, percent
+from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import console, print_json
-from highwaynet.data.catalogue import Part
+from highwaynet.data.names import Part
 
 
 def evaluate_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     split: Annotated[Part, typer.Option(help="Which part of the data.")] = "test",
+    data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Loss and accuracy of a trained network.
@@ -24,10 +25,12 @@ def evaluate_command(
     from highwaynet.runs.load import load_network
     from highwaynet.training.evaluation import evaluate
 
+    use_data_root(data_root)
     directory = RunDirectory.open(run)
     network = load_network(directory)
-    score = evaluate(network, load_dataset(directory.read_spec().data).part(split))
+    data = load_dataset(directory.read_spec().data, directory.load_preparation())
+    score = evaluate(network, data.part(split))
     if as_json:
-        print_json({"run": str(run), "split": split, **score.model_dump()})
+        print_json({"run": str(run), "split": split, **score.model_dump(exclude_none=True)})
     else:
-        console.print(f"{split}: loss {loss_text(score.loss)}, accuracy {percent(score.accuracy)} ({score.samples:,} samples)")
+        console.print(f"{split}: {score} ({score.samples:,} samples)")

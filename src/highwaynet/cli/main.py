@@ -1,17 +1,21 @@
 """The command `highway`, and how every command ends: 0 fine, 2 wrong input, 130 interrupted, 1 anything else."""
 
+import io
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from highwaynet import __version__
 from highwaynet.base.errors import HighwayError
+from highwaynet.base.files import cannot
 from highwaynet.cli.data import data_app
 from highwaynet.cli.evaluate import evaluate_command
 from highwaynet.cli.networks import networks_command
 from highwaynet.cli.output import console, messages
+from highwaynet.cli.predict import predict_command
 from highwaynet.cli.report import report_command
 from highwaynet.cli.train import train_command
 
@@ -26,6 +30,7 @@ app = typer.Typer(
 )
 app.command("train")(train_command)
 app.command("evaluate")(evaluate_command)
+app.command("predict")(predict_command)
 app.command("networks")(networks_command)
 app.add_typer(data_app)
 app.command("report")(report_command)
@@ -46,6 +51,9 @@ def _options(
 
 def main() -> None:
     """Run the command line; no traceback reaches the user unless HIGHWAYNET_DEBUG is set."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a narrow encoding is no reason to stop
     try:
         code = app(standalone_mode=False) or 0
         if code == 130:  # what the command-line library makes of Ctrl-C
@@ -57,6 +65,8 @@ def main() -> None:
     except BrokenPipeError:  # the reader of a pipe left; nothing to say, and nobody to say it to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    except OSError as error:  # a path that cannot be used, wherever it was tried
+        code = _end(str(cannot("use", Path(str(error.filename or "a file")), error)), 2)
     except Exception as error:
         if hasattr(error, "format_message"):  # how the command-line library reports a wrong option
             code = _end(error.format_message(), 2)
@@ -69,5 +79,5 @@ def main() -> None:
 
 
 def _end(sentence: str, code: int) -> int:
-    messages.print(f"highway: {sentence}", style=None, markup=False, soft_wrap=True)
+    messages.print(f"highway: {sentence}", soft_wrap=True)
     return code

@@ -26,13 +26,16 @@ def networks_command(
 
     Example: highway networks --depth 50 --inputs 64
     """
+    import torch
+
     from highwaynet.networks.build import build_network, count_parameters
 
     rows: list[dict[str, Any]] = []
     for name, preset in PRESETS.items():
         for layers in depth or PAPER_DEPTHS:
             spec = validated(NetworkSpec, {"name": name, "depth": layers, "width": width})
-            count = count_parameters(build_network(spec, (inputs,), outputs))
+            with torch.device("meta"):  # shapes without memory
+                count = count_parameters(build_network(spec, (inputs,), outputs))
             rows.append({"name": name, "depth": layers, "width": spec.width, "parameters": count, "origin": preset.origin})
     if as_json:
         print_json({"inputs": inputs, "outputs": outputs, "networks": rows})

@@ -6,8 +6,9 @@ from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
 
-console = Console(highlight=False)
-messages = Console(stderr=True, highlight=False)
+# Paths and names are printed as they are: no markup, no emoji codes.
+console = Console(highlight=False, markup=False, emoji=False)
+messages = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def print_json(answer: Any) -> None:

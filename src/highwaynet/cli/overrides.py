@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from highwaynet.base.errors import InputError
+from highwaynet.data.catalogue import CATALOGUE
+from highwaynet.data.spec import DataSpec
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 
 
@@ -18,19 +20,39 @@ def gather_spec(source: Path | None, flags: dict[str, str | None], settings: lis
     """
     path = source / SPEC if source is not None and source.is_dir() else source
     values = read_spec_values(path) if path is not None else {}
-    changes = {field: parse_value(text) for field, text in flags.items() if text is not None}
-    if "network.name" in changes:
-        values["network"] = _kept_across_networks(values.get("network", {}), changes["network.name"])
-    for field, value in [*changes.items(), *map(parse_setting, settings)]:
+    changes = [(field, parse_value(text)) for field, text in flags.items() if text is not None]
+    changes += map(parse_setting, settings)
+    _drop_dependent(values, dict(changes))
+    for field, value in changes:
         assign(values, field, value)
-    return spec_from_values(values, None if changes or settings else path)
+    _make_absolute(values)
+    return spec_from_values(values, None if changes else path)
 
 
-def _kept_across_networks(section: Any, name: str) -> Any:
-    """The [network] section without what belongs to the old network alone, when a flag chooses another one."""
-    if not isinstance(section, dict) or section.get("name", name) == name:
-        return section
-    return {field: value for field, value in section.items() if field not in {"width", "gate_bias", "carry"}}
+DEPENDENT = {
+    "network.name": ("network.width", "network.gate_bias", "network.carry"),
+    "network.activation": ("network.init", "network.init_std"),
+    "network.init": ("network.init_std",),
+    "data.name": tuple(f"data.{name}" for name in DataSpec.model_fields if name not in {"name", "split_seed"}),
+}
+"""Fields that are left to their defaults again when the field before them is changed on top of a file."""
+
+
+def _drop_dependent(values: dict[str, Any], changes: dict[str, Any]) -> None:
+    for field, dependent in DEPENDENT.items():
+        section, name = field.split(".")
+        table = values.get(section)
+        if isinstance(table, dict) and field in changes and table.get(name, changes[field]) != changes[field]:
+            for other in dependent:
+                table.pop(other.split(".")[1], None)
+
+
+def _make_absolute(values: dict[str, Any]) -> None:
+    """The path of own data from the root on, so that the run can be repeated from another folder."""
+    data = values.get("data")
+    name = data.get("name") if isinstance(data, dict) else None
+    if isinstance(name, str) and name not in CATALOGUE and Path(name).exists():
+        data["name"] = str(Path(name).resolve())  # type: ignore[index]
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
@@ -54,7 +76,7 @@ def parse_value(text: str) -> Any:
     """
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 

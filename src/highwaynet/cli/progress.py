@@ -1,13 +1,15 @@
 """What a person sees while a network trains: a bar on a terminal, plain lines elsewhere."""
 
+import sys
 import time
 from types import TracebackType
 from typing import Self
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from highwaynet.base.text import loss_text, percent
+from highwaynet.base.text import loss_text
 from highwaynet.cli.output import messages
+from highwaynet.data.record import DataRecord
 from highwaynet.runs.records import EpochRecord, TimingRecord
 
 LINES = 20
@@ -20,13 +22,11 @@ class TrainingProgress:
     def __init__(self, title: str, epochs: int) -> None:
         self._epochs = epochs
         self._title = title
-        self._state = ""
         self._samples = 0
-        self._started = time.perf_counter()
-        self._shown = 0.0
+        self._started = self._shown = 0.0
         self._narrow = messages.width < 110
         self._bar: Progress | None = None
-        if messages.is_terminal:
+        if messages.is_terminal and sys.stderr.isatty():
             self._bar = Progress(
                 BarColumn(bar_width=8 if self._narrow else 24),
                 TextColumn("{task.percentage:>3.0f} %"),
@@ -38,16 +38,20 @@ class TrainingProgress:
             self._task = self._bar.add_task("", total=None, state="")
 
     def __enter__(self) -> Self:
-        self._started = time.perf_counter()
-        if self._bar:
-            messages.print(self._title)
-            self._bar.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar:
+        if self._bar and self._started:
             self._bar.refresh()
             self._bar.stop()
+
+    def started(self, data: DataRecord) -> None:
+        """Say what was found; nothing is shown before, so that refused input gets its one sentence and nothing else."""
+        self._started = time.perf_counter()
+        parts = f"{data.train:,} to train on, {data.validation:,} for validation, {data.test:,} for testing"
+        messages.print(f"{self._title}, on {data.found} ({parts})", soft_wrap=True)
+        if self._bar:
+            self._bar.start()
 
     def step(self, samples: int) -> None:
         """Count the samples; draw the bar a few times a second."""
@@ -71,14 +75,9 @@ class TrainingProgress:
 
     def _text(self, record: EpochRecord, timing: TimingRecord) -> str:
         """What the epoch brought, in words, or in fewer than 60 characters where a bar stands on a narrow terminal."""
-        short = self._bar is not None and self._narrow
-        epoch = f"{record.epoch}/{self._epochs}"
-        trained = f"loss {loss_text(record.train_loss)}", percent(record.train_accuracy)
-        speed = f"{timing.samples_per_second:,.0f}"
-        checked: tuple[str, ...] = ()
-        if record.validation_loss is not None and record.validation_accuracy is not None:
-            checked = (loss_text(record.validation_loss), percent(record.validation_accuracy))
-        if short:
-            return " ".join([epoch, *trained, *(("val", *checked) if checked else ()), f"{speed}/s"])
-        validation = f"  validation loss {checked[0]}, accuracy {checked[1]}" if checked else ""
-        return f"epoch {epoch}  {trained[0]}, accuracy {trained[1]}{validation}  {speed} samples/s"
+        epoch, speed = f"{record.epoch}/{self._epochs}", f"{timing.samples_per_second:,.0f}"
+        train, validation = record.train, record.validation
+        if self._bar is not None and self._narrow:
+            checked = f" val {loss_text(validation.loss)} {validation.headline}" if validation else ""
+            return f"{epoch} loss {loss_text(train.loss)} {train.headline}{checked} {speed}/s"
+        return f"epoch {epoch}  {train}" + (f"  validation {validation}" if validation else "") + f"  {speed} samples/s"

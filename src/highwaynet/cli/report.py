@@ -7,7 +7,8 @@ import typer
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import write_atomically
-from highwaynet.base.text import loss_text, percent
+from highwaynet.base.text import loss_text
+from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import console, messages, print_json, print_table
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def report_command(
     runs: Annotated[list[Path], typer.Argument(help="One or more run directories.")],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is not a report.")] = False,
+    data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """Compare runs and look inside: one HTML file without external resources.
@@ -33,8 +35,11 @@ def report_command(
         raise InputError(f"--out {out}: this is a folder; name the HTML file to write")
     if out.exists() and not overwrite and not is_own_report(out):
         raise InputError(f"--out {out}: the file exists and is not a report; name another one, or replace it with --overwrite")
+    if out.exists() and not out.is_file():
+        raise InputError(f"--out {out}: this is not a regular file")
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist")
+    use_data_root(data_root)
     reported = []
     for path in runs:
         with messages.status(f"looking into {path}"):
@@ -56,27 +61,39 @@ def _read_run(path: Path) -> "ReportedRun":
         run.read_environment(),
     )
     records = collect_records(run)
-    return ReportedRun(run.name, str(path), spec, history, seconds, environment, records.evaluation, records.gates, records.lesions)
+    return ReportedRun(
+        path=str(path),
+        spec=spec,
+        data=run.load_preparation().record,
+        history=history,
+        seconds=seconds,
+        environment=environment,
+        evaluation=records.evaluation,
+        gates=records.gates,
+        lesions=records.lesions,
+    )
 
 
 def _print_results(runs: list["ReportedRun"], out: Path, *, as_json: bool) -> None:
+    from highwaynet.figures.report import distinct_labels
+
     if as_json:
-        rows = [{"run": run.path, **run.evaluation.model_dump(), "seconds": run.seconds} for run in runs]
+        rows = [{"run": run.path, **run.evaluation.model_dump(exclude_none=True), "seconds": run.seconds} for run in runs]
         print_json({"report": str(out), "runs": rows})
         return
-    headings = ["network", "parameters", "training loss", "test loss", "test accuracy", "seconds"]
+    headings = ["network", "parameters", "training loss", "test loss", "test", "seconds"]
     print_table(
         [(heading, "left" if heading == "network" else "right") for heading in headings],
         [
             [
-                run.label,
+                label,
                 f"{run.evaluation.parameters:,}",
                 loss_text(run.evaluation.train.loss),
                 loss_text(run.evaluation.test.loss),
-                percent(run.evaluation.test.accuracy),
+                run.evaluation.test.headline,
                 f"{run.seconds:.1f}",
             ]
-            for run in runs
+            for label, run in zip(distinct_labels(runs), runs, strict=True)
         ],
     )
-    console.print(f"report: {out.resolve()}", soft_wrap=True, markup=False)
+    console.print(f"report: {out.resolve()}", soft_wrap=True)

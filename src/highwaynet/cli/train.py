@@ -1,5 +1,7 @@
 """`highway train`."""
 
+import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +9,7 @@ import typer
 from pydantic import BaseModel
 
 from highwaynet.base.specs import help_for
-from highwaynet.base.text import loss_text, percent
+from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import console, print_json
 from highwaynet.cli.overrides import gather_spec
 from highwaynet.data.spec import DataSpec
@@ -22,7 +24,8 @@ def _flag(spec: type[BaseModel], field: str, kind: str) -> Any:
 
 def default_path(spec: RunSpec) -> Path:
     """Where a run goes if nothing is said."""
-    return Path("runs") / f"{spec.network.name}-{spec.network.depth}-{spec.data.name}-seed{spec.seed}"
+    data = spec.data.name if spec.data.built_in else Path(spec.data.name).stem
+    return Path("runs") / f"{spec.network.name}-{spec.network.depth}-{data}-seed{spec.seed}"
 
 
 def train_command(
@@ -34,6 +37,10 @@ def train_command(
     init: Annotated[str | None, _flag(NetworkSpec, "init", "NAME")] = None,
     gate_bias: Annotated[str | None, _flag(NetworkSpec, "gate_bias", "NUMBER|auto")] = None,
     data: Annotated[str | None, _flag(DataSpec, "name", "NAME")] = None,
+    target: Annotated[str | None, _flag(DataSpec, "target", "COLUMN")] = None,
+    task: Annotated[str | None, _flag(DataSpec, "task", "NAME")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help=help_for(DataSpec, "skip_bad"))] = False,
+    data_root: Annotated[Path | None, DATA_ROOT] = None,
     validation: Annotated[str | None, _flag(DataSpec, "validation", "NUMBER")] = None,
     epochs: Annotated[str | None, _flag(TrainingSpec, "epochs", "INTEGER")] = None,
     batch_size: Annotated[str | None, _flag(TrainingSpec, "batch_size", "INTEGER")] = None,
@@ -64,6 +71,9 @@ def train_command(
         "network.init": init,
         "network.gate_bias": gate_bias,
         "data.name": data,
+        "data.target": None if target is None else json.dumps(target),  # a column may be called 1 or true
+        "data.task": task,
+        "data.skip_bad": "true" if skip_bad else None,
         "data.validation": validation,
         "training.epochs": epochs,
         "training.batch_size": batch_size,
@@ -73,6 +83,7 @@ def train_command(
         "training.threads": threads,
         "seed": seed,
     }
+    use_data_root(data_root)
     spec = gather_spec(config, flags, set_ or [])
     path = out or default_path(spec)
 
@@ -85,11 +96,6 @@ def train_command(
     if as_json:
         print_json({"run": str(path), "last_epoch": last.model_dump(exclude_none=True)})
         return
-    validated = ""
-    if last.validation_loss is not None and last.validation_accuracy is not None:
-        validated = f"; validation loss {loss_text(last.validation_loss)}, accuracy {percent(last.validation_accuracy)}"
-    console.print(
-        f"training loss {loss_text(last.train_loss)}, accuracy {percent(last.train_accuracy)}{validated}",
-        soft_wrap=True,
-    )
-    console.print(f"run: {path}   next: highway evaluate {path}   highway report {path}", soft_wrap=True, markup=False)
+    console.print(f"training {last.train}" + (f"; validation {last.validation}" if last.validation else ""), soft_wrap=True)
+    place = shlex.quote(str(path))
+    console.print(f"run: {place}   next: highway evaluate {place}   highway report {place}", soft_wrap=True)

@@ -1,38 +1,41 @@
-"""The data sets that come with the package: what is known about each before it is read. Free of torch."""
+"""The built-in data sets: what is known about each before it is read. Free of torch."""
 
 from dataclasses import dataclass
-from typing import Literal
-
-Task = Literal["classification"]
-Part = Literal["train", "validation", "test"]
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a data set holds."""
+    """What a data set holds. All of them are images to classify."""
 
     summary: str
     """What it is, in a sentence."""
-    task: Task
-    input_shape: tuple[int, ...]
+    input_shape: tuple[int, int, int]
     """Shape of one sample: (channels, height, width)."""
-    class_names: tuple[str, ...]
+    classes: int
     train: int
     """Samples for training and validation."""
     test: int
     """Samples that training never sees."""
-    full_scale: int
+    full_scale: int = 255
     """The input value that becomes 1.0: the brightest a pixel can be."""
+    validation: float = 0.0
+    """Share of the training samples kept for validation unless something else is asked for; the paper trains on everything."""
 
 
 CATALOGUE: dict[str, Description] = {
     "digits": Description(
-        summary="handwritten digits of 8×8 pixels, from scikit-learn; comes with the package",
-        task="classification",
-        input_shape=(1, 8, 8),
-        class_names=tuple("0123456789"),
-        train=1438,
-        test=359,
+        "handwritten digits of 8×8 pixels, from scikit-learn; comes with the package",
+        (1, 8, 8),
+        10,
+        1438,
+        359,
         full_scale=16,
+        validation=0.1,
     ),
+    "mnist": Description("handwritten digits of 28×28 pixels", (1, 28, 28), 10, 60_000, 10_000),
+    "fashion-mnist": Description("pictures of clothes, in the form of MNIST", (1, 28, 28), 10, 60_000, 10_000),
+    "cifar-10": Description("small colour photographs of ten kinds of things", (3, 32, 32), 10, 50_000, 10_000),
+    "cifar-100": Description("small colour photographs, 100 fine or 20 coarse classes", (3, 32, 32), 100, 50_000, 10_000),
 }
+
+FASHION_NAMES = ("t-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")

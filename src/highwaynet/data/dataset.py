@@ -1,43 +1,46 @@
-"""The data-set interface: samples in memory as they were stored, divided into train, validation and test."""
+"""The data-set interface: samples in memory as they were stored, parts of them, and how raw inputs become the network's."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
-from highwaynet.data.catalogue import Description, Part
+from highwaynet.data.names import Part
+from highwaynet.data.preparation import Preparation
+
+Augment = Callable[[int, Tensor], Tensor]
+"""From the number of a batch in its epoch and its raw images to other raw images."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Samples of one part of a data set."""
+    """One part of a data set: rows of arrays that several parts may share, so that dividing copies nothing."""
 
     inputs: Tensor
-    """(samples, channels, height, width), uint8."""
+    """Raw inputs (all samples, ...): uint8 or float32, in memory or memory-mapped."""
     targets: Tensor
-    """(samples,), int64: the number of the class."""
-    full_scale: int
-    """The input value that becomes 1.0."""
+    """(all samples,): int64 class numbers, or float32 numbers, standardised."""
+    rows: Tensor
+    """int64: which samples belong to this part, in order."""
+    preparation: Preparation
 
     def __len__(self) -> int:
         """The number of samples."""
-        return len(self.targets)
+        return len(self.rows)
 
-    def select(self, indices: Tensor) -> "Split":
-        """The part with these samples, in this order."""
-        return Split(self.inputs[indices], self.targets[indices], self.full_scale)
+    def head(self, count: int) -> "Split":
+        """The first samples of this part."""
+        return replace(self, rows=self.rows[:count])
 
-    def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor]]:
+    def batches(self, batch_size: int, order: Tensor | None = None, augment: Augment | None = None) -> Iterator[tuple[Tensor, Tensor]]:
         """Batches of (inputs as float32, targets), in the given order of samples or as stored; the last may be smaller."""
-        for start in range(0, len(self), batch_size):
-            if order is None:
-                inputs, targets = self.inputs[start : start + batch_size], self.targets[start : start + batch_size]
-            else:
-                chosen = order[start : start + batch_size]
-                inputs, targets = self.inputs.index_select(0, chosen), self.targets.index_select(0, chosen)
-            yield inputs.to(torch.float32).mul_(1.0 / self.full_scale), targets
+        rows = self.rows if order is None else self.rows[order]
+        for number, chosen in enumerate(rows.split(batch_size)):
+            inputs = self.inputs.index_select(0, chosen)
+            if augment is not None:
+                inputs = augment(number, inputs)
+            yield self.preparation.preprocessing.apply(inputs), self.targets.index_select(0, chosen)
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Dataset:
     """A data set, divided."""
 
     name: str
-    description: Description
+    preparation: Preparation
     train: Split
     validation: Split | None
     """None where everything is trained on."""

@@ -5,16 +5,15 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from highwaynet.base.errors import HighwayError
 from highwaynet.base.files import read_bytes
+from highwaynet.data.samples import Samples
 
 SAMPLES = 1797
 
 
-def read_digits() -> tuple[Tensor, Tensor]:
+def read_digits() -> Samples:
     """Inputs (1797, 1, 8, 8) uint8 with values 0…16, and targets (1797,) int64.
 
     The file is read where scikit-learn keeps it, without importing scikit-learn: that would bring a second OpenMP
@@ -31,5 +30,4 @@ def read_digits() -> tuple[Tensor, Tensor]:
         raise HighwayError(f"{path} is damaged ({error}): reinstall scikit-learn") from error
     if table.shape != (SAMPLES, 65):
         raise HighwayError(f"{path} has shape {table.shape} instead of ({SAMPLES}, 65): reinstall scikit-learn")
-    inputs = torch.from_numpy(table[:, :64].astype(np.uint8)).reshape(SAMPLES, 1, 8, 8)
-    return inputs, torch.from_numpy(table[:, 64].astype(np.int64))
+    return Samples(table[:, :64].astype(np.uint8).reshape(SAMPLES, 1, 8, 8), table[:, 64].astype(np.int64))

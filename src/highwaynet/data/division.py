@@ -1,22 +1,28 @@
-"""Dividing samples class by class, by a seed."""
+"""Dividing samples by a seed, class by class where there are classes."""
 
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 
-def stratified_division(targets: Tensor, share: float, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Indices of (the rest, a share) of the samples, the share taken from every class alike, both in stored order.
+def divide(rows: Tensor, targets: NDArray[Any], share: float, generator: Generator, *, by_class: bool) -> tuple[Tensor, Tensor]:
+    """Rows as (the rest, a share), both in stored order; the share has round(share · rows) of them.
 
-    The share has round(share · samples) samples in all: each class gives its rounded-down part, and the classes with the largest
-    remainders one more.
+    By class, every class gives its rounded-down part, and the classes with the largest remainders one more; the last sample of a
+    class stays with the rest.
     """
-    classes, sizes = targets.unique(return_counts=True)
+    groups = torch.from_numpy(np.asarray(targets)[rows.numpy()]) if by_class else torch.zeros(len(rows), dtype=torch.int64)
+    labels, sizes = groups.unique(return_counts=True)
     exact = sizes.double() * share
     quota = exact.floor().long()
-    missing = round(share * len(targets)) - int(quota.sum())
+    missing = round(share * len(rows)) - int(quota.sum())
     quota[torch.argsort(exact - quota, descending=True, stable=True)[:missing]] += 1
-    taken = torch.zeros(len(targets), dtype=torch.bool)
-    for label, number in zip(classes, quota.tolist(), strict=True):
-        members = torch.nonzero(targets == label).flatten()
+    quota = torch.minimum(quota, sizes - 1)
+    taken = torch.zeros(len(rows), dtype=torch.bool)
+    for label, number in zip(labels, quota.tolist(), strict=True):
+        members = torch.nonzero(groups == label).flatten()
         taken[members[torch.randperm(len(members), generator=generator)[:number]]] = True
-    return torch.nonzero(~taken).flatten(), torch.nonzero(taken).flatten()
+    return rows[~taken], rows[taken]

@@ -1,29 +1,85 @@
-"""DataSpec: which data, and how they are divided."""
+"""DataSpec: which data, what of them, and how they are divided."""
 
-from typing import Annotated
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, model_validator
 
 from highwaynet.base.errors import unknown
 from highwaynet.base.specs import Spec
 from highwaynet.data.catalogue import CATALOGUE
+from highwaynet.data.names import Step, Task
+
+Pixels = Annotated[int, Field(ge=1, le=4096)]
+OWN_DATA_DEFAULTS = {"validation": 0.1, "test": 0.2}
+OWN_DATA_ALONE = ("target", "task", "resize", "colour", "skip_bad", "test")
 
 
 class DataSpec(Spec):
-    """A data set by name, and its division."""
+    """A built-in data set by name or the user's own by path, and its division."""
 
     name: str = "digits"
-    """Which data set; `highway data list` lists them."""
+    """A built-in data set (`highway data list`), or the path of your own: a folder of class folders of images, an .npz file or a folder
+    of .npy files, a .csv or .parquet table."""
+
+    labels: Literal["fine", "coarse"] | None = None
+    """Which labels of cifar-100: fine (100 classes, the default) or coarse (20)."""
+
+    target: str | None = None
+    """The column of a table that is to be predicted."""
+
+    task: Task | None = None
+    """classification or regression; found out from the targets where it is left out. Own data alone."""
+
+    resize: Annotated[tuple[Pixels, Pixels], Field(strict=False)] | None = None
+    """Height and width to which the images of a folder are brought, for instance [32, 32]. Needed where they differ in size."""
+
+    colour: Literal["auto", "grey", "colour"] | None = None
+    """Channels of the images of a folder: auto (grey if all images are), grey or colour."""
+
+    skip_bad: bool | None = None
+    """Leave out images that cannot be read, and say how many, instead of stopping."""
 
     validation: Annotated[float, Field(ge=0, le=0.5)] = 0.1
-    """Share of the training samples that is kept for validation, drawn class by class; 0 trains on all of them."""
+    """Share of the training samples that is kept for validation, drawn class by class. By default 0.1 of digits and of own data,
+    else 0: the paper trains on everything."""
+
+    test: Annotated[float, Field(gt=0, le=0.5)] | None = None
+    """Share of own data that is kept for testing, where they have no test part of their own (default 0.2)."""
 
     split_seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Seed of that draw. Apart from the run's seed, so that runs with other seeds see the same division."""
+    """Seed of these draws. Apart from the run's seed, so that runs with other seeds see the same division."""
 
-    @field_validator("name")
+    preprocessing: Annotated[tuple[Step, ...], Field(strict=False)] | None = None
+    """Steps from raw inputs to what the network sees: scale, standardise, gcn, mean-image, zca. By default scale for images, standardise
+    for arrays of numbers; tables have their own rule."""
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the name is that of a built-in data set."""
+        return self.name in CATALOGUE
+
+    @model_validator(mode="before")
     @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in CATALOGUE:
-            raise ValueError(str(unknown("data set", name, CATALOGUE)))
-        return name
+    def _fill_in(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        name = values.get("name", cls.model_fields["name"].default)
+        if not isinstance(name, str):
+            return values
+        if name not in CATALOGUE and not re.search(r"[/\\.]", name):
+            raise ValueError(f"{unknown('data set', name, CATALOGUE)}, or the path of your own data (with a / or a . in it)")
+        defaults: dict[str, Any] = {"validation": CATALOGUE[name].validation} if name in CATALOGUE else OWN_DATA_DEFAULTS
+        defaults |= {"labels": "fine"} if name == "cifar-100" else {}
+        return defaults | {key: value for key, value in values.items() if value is not None}
+
+    @model_validator(mode="after")
+    def _check(self) -> "DataSpec":
+        if self.labels is not None and self.name != "cifar-100":
+            raise ValueError(f"data.labels = {self.labels!r}: only cifar-100 has two kinds of labels")
+        for field in OWN_DATA_ALONE:
+            if self.built_in and getattr(self, field) is not None:
+                raise ValueError(f"data.{field} = {getattr(self, field)!r}: this is for your own data; {self.name} is built in")
+        if self.preprocessing is not None and len(set(self.preprocessing)) < len(self.preprocessing):
+            raise ValueError(f"data.preprocessing = {list(self.preprocessing)}: each step can be taken once")
+        return self

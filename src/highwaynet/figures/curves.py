@@ -37,7 +37,7 @@ def draw_curves(curves: list[Curve]) -> Figure:
                 axes.plot(*zip(*checked, strict=True), color=curve.colour, linestyle=(0, (3, 2)), linewidth=1.1, marker=marker)
         log_scale(axes.yaxis)
         axes.set_xlabel("epoch")
-        axes.set_ylabel("mean cross-entropy")
+        axes.set_ylabel("mean loss")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         handles, labels = axes.get_legend_handles_labels()
         handles.append(Line2D([], [], color="#555555", linestyle=(0, (3, 2)), linewidth=1.1))

@@ -4,27 +4,37 @@ from statistics import mean
 
 from highwaynet.analysis.records import GatesRecord, LesionsRecord
 from highwaynet.base.text import loss_text, percent
+from highwaynet.runs.records import Score
 
 PART_NAMES = {"train": "training", "validation": "validation", "test": "test"}
 
-IDLE = 0.001
-"""A layer counts as idle if closing it changes the accuracy by no more than a tenth of a percentage point."""
+IDLE_ACCURACY = 0.001
+IDLE_LOSS = 0.01
+"""A layer counts as idle if closing it changes the accuracy by no more than this; in a regression the loss by no more than this share."""
 
 
 def lesion_finding(record: LesionsRecord) -> str:
     """Which layer matters most, and how many do nothing when taken one at a time."""
     worst = max(range(len(record.closed)), key=lambda index: record.closed[index].loss)
-    idle = sum(abs(score.accuracy - record.intact.accuracy) <= IDLE for score in record.closed)
-    worst_loss = record.closed[worst].loss
+    worst_loss, part = record.closed[worst].loss, PART_NAMES[record.part]
+    idle = sum(_idle(record.intact, score) for score in record.closed)
+    limit = (
+        f"0.1 percentage points' change of the {part} accuracy ({record.intact.headline})"
+        if record.intact.accuracy is not None
+        else f"1 % change of the {part} loss"
+    )
     most = (
         f"Layer {worst + 1} matters most: without it the loss goes from {loss_text(record.intact.loss)} to {loss_text(worst_loss)}."
         if worst_loss > record.intact.loss
         else "No layer, closed alone, raises the loss."
     )
-    return (
-        f"{idle} of {len(record.closed)} layers can be closed one at a time with at most 0.1 percentage points' change of the "
-        f"{PART_NAMES[record.part]} accuracy ({percent(record.intact.accuracy)}). {most}"
-    )
+    return f"{idle} of {len(record.closed)} layers can be closed one at a time with at most {limit}. {most}"
+
+
+def _idle(intact: Score, closed: Score) -> bool:
+    if intact.accuracy is not None and closed.accuracy is not None:
+        return abs(closed.accuracy - intact.accuracy) <= IDLE_ACCURACY
+    return abs(closed.loss - intact.loss) <= IDLE_LOSS * intact.loss
 
 
 def gate_finding(record: GatesRecord) -> str:

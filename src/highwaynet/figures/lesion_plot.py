@@ -20,7 +20,7 @@ def draw_lesions(record: LesionsRecord, colour: str = COLOURS[0]) -> Figure:
         if max(*losses, record.intact.loss) > 3 * record.intact.loss > 0:
             log_scale(axes.yaxis)
         axes.set_xlabel("closed layer")
-        axes.set_ylabel(f"mean cross-entropy, {PART_NAMES[record.part]} data")
+        axes.set_ylabel(f"mean loss, {PART_NAMES[record.part]} data")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside upper left", ncols=2)
         return figure

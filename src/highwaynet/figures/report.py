@@ -1,7 +1,9 @@
 """The HTML report: one file, no external resource."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,8 +13,9 @@ from pydantic import BaseModel
 from highwaynet import __version__
 from highwaynet.analysis.records import EvaluationRecord, GatesRecord, LesionsRecord
 from highwaynet.base.text import loss_text, percent
+from highwaynet.data.record import DataRecord
 from highwaynet.figures.curves import Curve, draw_curves
-from highwaynet.figures.findings import gate_finding, lesion_finding
+from highwaynet.figures.findings import PART_NAMES, gate_finding, lesion_finding
 from highwaynet.figures.gate_map import draw_gate_map
 from highwaynet.figures.lesion_plot import draw_lesions
 from highwaynet.figures.style import run_colours, to_svg
@@ -27,9 +30,9 @@ MARK = '<meta name="generator" content="highwaynet'
 class ReportedRun:
     """Everything that the report says about one run."""
 
-    name: str
     path: str
     spec: RunSpec
+    data: DataRecord
     history: list[EpochRecord]
     seconds: float
     environment: dict[str, Any]
@@ -45,7 +48,7 @@ class ReportedRun:
 
 def render_report(runs: list[ReportedRun]) -> str:
     """The page for these runs."""
-    labels = _distinct_labels(runs)
+    labels = distinct_labels(runs)
     colours = run_colours([run.spec.network.kind for run in runs])
     curves = [Curve(label, colour, run.history) for label, colour, run in zip(labels, colours, runs, strict=True)]
     environment = Environment(
@@ -60,15 +63,50 @@ def render_report(runs: list[ReportedRun]) -> str:
     return environment.get_template("report.html").render(
         views=views,
         settings=_settings(runs),
-        data=", ".join(sorted({run.spec.data.name for run in runs})),
+        data=", ".join(sorted({run.spec.data.name if run.spec.data.built_in else Path(run.spec.data.name).name for run in runs})),
+        found=sorted({run.data.found for run in runs}),
+        results=_results(runs),
+        environments=_environments(runs),
+        commands=[f"highway train {quote(run.path)} --out {quote(run.path + '-again')}" for run in runs],
         curves=Markup(to_svg(draw_curves(curves))),
         version=__version__,
     )
 
 
-def _distinct_labels(runs: list[ReportedRun]) -> list[str]:
+def distinct_labels(runs: list[ReportedRun]) -> list[str]:
+    """A label for each run: kind and depth, with the path where several runs have the same."""
     labels = [run.label for run in runs]
-    return [label if labels.count(label) == 1 else f"{label} ({run.name})" for label, run in zip(labels, runs, strict=True)]
+    return [label if labels.count(label) == 1 else f"{label} ({run.path})" for label, run in zip(labels, runs, strict=True)]
+
+
+def _results(runs: list[ReportedRun]) -> list[tuple[str, list[str]]]:
+    """Rows of the table of results: those metrics that any of the runs has."""
+    metrics: dict[str, tuple[str, Callable[[float], str]]] = {
+        "loss": ("loss", loss_text),
+        "accuracy": ("accuracy", percent),
+        "rmse": ("RMSE", lambda value: f"{value:.4g}"),
+        "r2": ("R²", lambda value: f"{value:.3f}"),
+    }
+    rows = []
+    for metric, (heading, text) in metrics.items():
+        for part, name in PART_NAMES.items():
+            scores = [getattr(run.evaluation, part) for run in runs]
+            values = [getattr(score, metric) if score else None for score in scores]
+            if any(value is not None for value in values):
+                rows.append((f"{name} {heading}", ["–" if value is None else text(value) for value in values]))
+    return rows
+
+
+def _environments(runs: list[ReportedRun]) -> list[str]:
+    """Where the runs were made, each place once."""
+    places = []
+    for run in runs:
+        known = run.environment
+        versions = ", ".join(f"{key} {known[key]}" for key in ("highwaynet", "torch", "python") if key in known)
+        places.append(
+            f"{versions}, {known.get('processor', 'unknown processor')}, {known.get('cores')} cores, {known.get('threads')} threads"
+        )
+    return list(dict.fromkeys(places))
 
 
 def _view(run: ReportedRun, label: str, colour: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """One style for all pictures: small, legible on a phone and in print, safe for the colour-blind."""
 
 import io
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import cycle
@@ -33,6 +34,7 @@ _SETTINGS: Any = {
     "legend.fontsize": 9.5,
     "lines.linewidth": 1.7,
     "figure.constrained_layout.use": True,
+    "text.parse_math": False,  # a run may be called $x$
     "svg.fonttype": "path",
     "svg.hashsalt": "highwaynet",
 }
@@ -48,7 +50,8 @@ def house_style() -> Iterator[None]:
 def to_svg(figure: Figure) -> str:
     """The picture as an SVG element for a page: no size of its own, the same text for the same data."""
     buffer = io.StringIO()
-    with house_style():  # the settings for SVG count when it is written
+    with house_style(), warnings.catch_warnings():  # the settings for SVG count when it is written
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in a script that the font lacks
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     svg = text[text.index("<svg") :]

@@ -26,10 +26,12 @@ class DenseHighway(nn.Module):
         width: Number of blocks.
         layers: Number of layers. None is a single layer whose gates come without a leading layer axis.
         activation: tanh, relu, sigmoid or identity.
-        gate_bias: Start value of b_T, or "auto": a rule of the number of layers here, see `auto_gate_bias`. An independent carry
-            gate starts at −gate_bias, so that C starts near 1 − T.
+        gate_bias: Start value of b_T, or "auto": a rule of the depth, see `auto_gate_bias`. An independent carry gate starts at
+            −gate_bias, so that C starts near 1 − T.
+        depth: Layers of the whole network, for "auto", where they are not all in this module; by default the layers here.
         carry: "coupled" (C = 1 − T, as in the paper's experiments) or "independent".
-        init: How W_H and W_T (and W_C) start, each with its own fans.
+        init: How W_H and W_T (and W_C) start, each with its own fans. With "he" the gates start with glorot-normal: He's factor 2 makes
+            up for what ReLU cuts off, and a gate has none.
         init_std: Standard deviation for ``init="normal"``.
         generator: Where the weights come from; torch's global generator if None.
 
@@ -47,6 +49,7 @@ class DenseHighway(nn.Module):
         *,
         activation: Activation = "tanh",
         gate_bias: GateBias = "auto",
+        depth: int | None = None,
         carry: Carry = "coupled",
         init: Init = "glorot-uniform",
         init_std: float = DEFAULT_STD,
@@ -59,7 +62,7 @@ class DenseHighway(nn.Module):
         parts = 2 if carry == "coupled" else 3
         self.width, self.single = width, layers is None
         self.activation, self.carry, self.init, self.init_std = activation, carry, init, init_std
-        self.start_gate_bias = resolve_gate_bias(gate_bias, count)
+        self.start_gate_bias = resolve_gate_bias(gate_bias, count if depth is None else depth)
         self.closed_layers = frozenset()
         self._act = activation_function(activation)
         self.weight, self.bias = stacked_parameters(count, parts * width, width)
@@ -68,9 +71,10 @@ class DenseHighway(nn.Module):
     def reset_parameters(self, generator: Generator | None = None) -> None:
         """Start anew: weights by `init`, b_H at 0, b_T at the gate bias, b_C at its opposite."""
         with torch.no_grad():
+            gate_init: Init = "glorot-normal" if self.init == "he" else self.init
             for layer in self.weight:
-                for part in layer.split(self.width):
-                    initialise_(part, self.init, std=self.init_std, generator=generator)
+                for number, part in enumerate(layer.split(self.width)):
+                    initialise_(part, gate_init if number else self.init, std=self.init_std, generator=generator)
             starts = (0.0, self.start_gate_bias, -self.start_gate_bias)
             for part, start in zip(self.bias.split(self.width, dim=1), starts, strict=False):
                 part.fill_(start)

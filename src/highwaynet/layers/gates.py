@@ -29,10 +29,10 @@ def auto_gate_bias(depth: int, *, convolutional: bool = False) -> float:
     return min(-1.0, max(-4.0, bias))
 
 
-def resolve_gate_bias(gate_bias: GateBias, depth: int) -> float:
-    """A number as it is, ``"auto"`` by the rule for dense networks; raises ValueError for anything else."""
+def resolve_gate_bias(gate_bias: GateBias, depth: int, *, convolutional: bool = False) -> float:
+    """A number as it is, ``"auto"`` by the rule of depth; raises ValueError for anything else."""
     if gate_bias == "auto":
-        return auto_gate_bias(depth)
+        return auto_gate_bias(depth, convolutional=convolutional)
     if not isinstance(gate_bias, int | float) or not math.isfinite(gate_bias):
         raise ValueError(f"gate_bias = {gate_bias!r}: give a finite number or 'auto'")
     return float(gate_bias)
@@ -41,8 +41,10 @@ def resolve_gate_bias(gate_bias: GateBias, depth: int) -> float:
 def mix(x: Tensor, h: Tensor, t: Tensor, c: Tensor | None = None) -> Tensor:
     """The highway equation y = H·T + x·C, coupled (C = 1 − T) where `c` is None.
 
-    The coupled form is exact at both ends: T = 0 gives x and T = 1 gives H, to the bit.
+    The coupled form is exact at both ends: T = 0 gives x and T = 1 gives H, to the bit. The result has the type of x: under mixed precision
+    the carried values are not rounded on their way.
     """
+    h, t, c = h.to(x.dtype), t.to(x.dtype), None if c is None else c.to(x.dtype)
     if c is None:
         return torch.lerp(x, h, t)
     return h * t + x * c

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from highwaynet.layers.gates import mix
+from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
 
 
 class Highway(nn.Module):
@@ -13,11 +13,12 @@ class Highway(nn.Module):
         transform: H, any module whose output has the shape of its input, activation included.
         gate: Gives the transform gate's pre-activation W_T·x + b_T, for instance ``nn.Linear(n, n)``; the sigmoid is applied here.
         carry: Gives the pre-activation of an independent carry gate C.
-        gate_bias: Start value of the gate's bias, negative so that the layer begins by carrying. The carry gate's bias starts at
-            −gate_bias, so that C starts near 1 − T. None leaves the biases as they are.
+        gate_bias: Start value of the gate's bias, negative so that the layer begins by carrying, or "auto" by `depth`. The carry gate's
+            bias starts at −gate_bias, so that C starts near 1 − T. None leaves the biases as they are.
+        depth: Layers of the whole network, for ``gate_bias="auto"``, see `auto_gate_bias`.
 
     Raises:
-        ValueError: If a gate ends in its own sigmoid or softmax, or has no bias to set.
+        ValueError: If a gate ends in its own sigmoid or softmax, or does not end in a layer with a bias to set.
 
     >>> layer = Highway(nn.Sequential(nn.Linear(8, 8), nn.Tanh()), gate=nn.Linear(8, 8))
     >>> layer(torch.zeros(1, 8)).shape
@@ -26,7 +27,15 @@ class Highway(nn.Module):
 
     closed_layers: frozenset[int]
 
-    def __init__(self, transform: nn.Module, gate: nn.Module, carry: nn.Module | None = None, *, gate_bias: float | None = -2.0) -> None:
+    def __init__(
+        self,
+        transform: nn.Module,
+        gate: nn.Module,
+        carry: nn.Module | None = None,
+        *,
+        gate_bias: GateBias | None = -2.0,
+        depth: int = 1,
+    ) -> None:
         super().__init__()
         self.transform = transform
         self.gate = gate
@@ -35,9 +44,13 @@ class Highway(nn.Module):
         for name, module, sign in (("gate", gate, 1.0), ("carry", carry, -1.0)):
             if module is None:
                 continue
-            _refuse_squashed(name, module)
+            last = _last_layer(module)
+            if isinstance(last, nn.Sigmoid | nn.Softmax | nn.LogSoftmax | nn.Hardsigmoid):
+                # A second sigmoid would leave the gate half open for ever.
+                raise ValueError(f"{name} ends in {type(last).__name__}: give its pre-activation, Highway applies the sigmoid")
             if gate_bias is not None:
-                _set_bias(name, module, sign * gate_bias)
+                convolutional = type(last).__name__.startswith("Conv")
+                _set_bias(name, last, sign * resolve_gate_bias(gate_bias, depth, convolutional=convolutional))
 
     @property
     def num_layers(self) -> int:
@@ -63,15 +76,18 @@ class Highway(nn.Module):
         return (y, t) if c is None else (y, t, c)
 
 
-def _refuse_squashed(name: str, module: nn.Module) -> None:
-    """Refuse a gate that squashes its output itself: a second sigmoid would leave it half open for ever."""
-    last = [leaf for leaf in module.modules() if not any(leaf.children())][-1]
-    if isinstance(last, nn.Sigmoid | nn.Softmax | nn.LogSoftmax | nn.Hardsigmoid):
-        raise ValueError(f"{name} ends in {type(last).__name__}: give its pre-activation, Highway applies the sigmoid")
+def _last_layer(module: nn.Module) -> nn.Module:
+    """What a gate computes last, as far as that can be known: the end of nested Sequentials."""
+    while isinstance(module, nn.Sequential) and len(module):
+        module = module[-1]
+    return module
 
 
-def _set_bias(name: str, module: nn.Module, value: float) -> None:
-    biases = [bias for part in module.modules() if isinstance(bias := getattr(part, "bias", None), nn.Parameter)]
-    if not biases:
-        raise ValueError(f"{name} has no bias to start at {value}: give it one, or pass gate_bias=None to keep it as it is")
-    nn.init.constant_(biases[-1], value)
+def _set_bias(name: str, last: nn.Module, value: float) -> None:
+    bias = getattr(last, "bias", None)
+    if not isinstance(bias, nn.Parameter):
+        raise ValueError(
+            f"{name} ends in {type(last).__name__}, which has no bias to start at {value:g}: "
+            "give it one, or set the start yourself and pass gate_bias=None"
+        )
+    nn.init.constant_(bias, value)

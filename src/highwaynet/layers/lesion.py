@@ -5,6 +5,7 @@ Every gated module implements one small protocol instead of hooks, which could n
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from operator import index
 from typing import Protocol, runtime_checkable
 
 from torch import nn
@@ -25,7 +26,9 @@ class Gated(Protocol):
 
 def gated_modules(model: nn.Module) -> list[Gated]:
     """All gated modules of a model, in the order in which they were registered."""
-    return [module for module in model.modules() if isinstance(module, Gated)]
+    found = [module for module in model.modules() if isinstance(module, Gated)]
+    # What torch.compile returns answers for the module inside it, which would be counted twice.
+    return [module for module in found if not isinstance(getattr(module, "_orig_mod", None), nn.Module)]
 
 
 def count_layers(model: nn.Module) -> int:
@@ -51,7 +54,7 @@ def lesion(model: nn.Module, layers: Iterable[int]) -> Iterator[nn.Module]:
     ...     torch.equal(stack(x), x)
     True
     """
-    wanted = set(layers)
+    wanted = {index(number) for number in layers}
     modules = gated_modules(model)
     available = sum(module.num_layers for module in modules)
     if wrong := sorted(number for number in wanted if not 1 <= number <= available):

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable
+from operator import index
 from typing import Protocol, TypeVar
 
 import torch
@@ -29,11 +30,12 @@ def stacked_parameters(layers: int, rows: int, columns: int) -> tuple[nn.Paramet
 
 def without_layers(stack: StackT, removed: Iterable[int]) -> StackT:
     """A copy of the stack that lacks the layers with these numbers (from 1); raises ValueError if one does not exist."""
-    numbers, count = set(removed), stack.weight.shape[0]
+    numbers, count = {index(number) for number in removed}, stack.weight.shape[0]
     if wrong := sorted(number for number in numbers if not 1 <= number <= count):
         raise ValueError(f"layers = {wrong}: the stack has {count} layers, numbered from 1")
-    kept = [index for index in range(count) if index + 1 not in numbers]
+    kept = [place for place in range(count) if place + 1 not in numbers]
     shorter = copy.deepcopy(stack)
-    shorter.weight = nn.Parameter(stack.weight.detach()[kept])
-    shorter.bias = nn.Parameter(stack.bias.detach()[kept])
+    for name in ("weight", "bias"):
+        parameter: nn.Parameter = getattr(stack, name)
+        setattr(shorter, name, nn.Parameter(parameter.detach()[kept], requires_grad=parameter.requires_grad))
     return shorter

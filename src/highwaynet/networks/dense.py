@@ -8,7 +8,6 @@ from torch import Generator, Tensor, nn
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
-from highwaynet.layers.gates import resolve_gate_bias
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.networks.spec import NetworkSpec
 
@@ -54,7 +53,8 @@ def build_dense(spec: NetworkSpec, inputs: int, outputs: int, generator: Generat
             spec.width,
             spec.depth - 1,
             activation=spec.activation,
-            gate_bias=resolve_gate_bias("auto" if spec.gate_bias is None else spec.gate_bias, spec.depth),
+            gate_bias="auto" if spec.gate_bias is None else spec.gate_bias,
+            depth=spec.depth,
             carry=spec.carry or "coupled",
             init=spec.init,
             init_std=std,

@@ -39,7 +39,7 @@ class NetworkSpec(Spec):
     init_std: Annotated[float, Field(gt=0)] | None = None
     """Standard deviation of the zero-mean start weights, for init = normal alone (default 0.05)."""
 
-    gate_bias: float | Literal["auto"] | None = None
+    gate_bias: Annotated[float, Field(ge=-1000, le=1000)] | Literal["auto"] | None = None
     """Start value b_T of the transform gate biases, a number or auto (a rule of depth, from −1 to −4); highway networks alone."""
 
     carry: Carry | None = None

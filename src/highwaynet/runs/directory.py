@@ -23,12 +23,15 @@ from torch import Tensor
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, read_bytes, read_text, sha256, write_atomically
-from highwaynet.runs.records import CheckpointRecord, EpochRecord, TimingRecord
+from highwaynet.data.preparation import Preparation
+from highwaynet.runs.records import CheckpointRecord, EpochRecord, StoredData, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 FINAL = "final"
+ANALYSES = ("evaluation", "gates", "lesions")
+"""The records that may lie in analysis/."""
 
 
 class RunDirectory:
@@ -56,10 +59,12 @@ class RunDirectory:
         run = cls(path)
         try:
             run._remove_own_files()
-            run._checkpoints.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
+            # The spec comes first: with it the folder counts as a run directory and can be overwritten, whatever happens next.
+            write_atomically(path / SPEC, spec.to_toml())
+            run._checkpoints.mkdir(exist_ok=True)
         except OSError as error:
             raise cannot("create", path, error) from error
-        write_atomically(path / SPEC, spec.to_toml())
         write_atomically(path / "environment.json", json.dumps(environment, indent=2) + "\n")
         return run
 
@@ -87,12 +92,10 @@ class RunDirectory:
 
     def _remove_own_files(self) -> None:
         # The spec goes last: as long as it is there, the folder counts as a run directory and can be overwritten.
-        own = [
-            *self._checkpoints.glob("*.safetensors"),
-            *self._checkpoints.glob("*.json"),
-            *self._analysis.glob("*.json"),
-        ]
-        own += [self.path / name for name in ("history.jsonl", "timing.jsonl", "environment.json", "events.log", SPEC)]
+        own = [self._checkpoints / f"{FINAL}.{suffix}" for suffix in ("json", "safetensors")]
+        own += [self._analysis / f"{name}.json" for name in ANALYSES]
+        names = ("history.jsonl", "timing.jsonl", "environment.json", "data.json", "data.safetensors", "events.log", SPEC)
+        own += [self.path / name for name in names]
         for path in own:
             path.unlink(missing_ok=True)
         for folder in (self._checkpoints, self._analysis):
@@ -130,6 +133,8 @@ class RunDirectory:
             history.append(record)
         if not history:
             raise InputError(f"{path} is empty: no epoch of this run was finished; train it again")
+        if (self._checkpoints / f"{FINAL}.json").is_file() and (epochs := self.checkpoint_record().epoch) != len(history):
+            raise InputError(f"{path} is damaged: it has {len(history)} of the run's {epochs} epochs")
         return history
 
     def read_seconds(self) -> float:
@@ -148,6 +153,18 @@ class RunDirectory:
             raise InputError(f"{path} is damaged: it does not hold an object")
         return environment
 
+    def save_preparation(self, preparation: Preparation) -> None:
+        """Keep what was learned from the training samples; the record comes last and carries the checksum of the tensors."""
+        content = safetensors.torch.save(dict(preparation.preprocessing.state))
+        write_atomically(self.path / "data.safetensors", content)
+        stored = StoredData(record=preparation.record, sha256=sha256(content))
+        write_atomically(self.path / "data.json", stored.model_dump_json(indent=2) + "\n")
+
+    def load_preparation(self) -> Preparation:
+        """What was learned from the training samples; raises InputError if it is missing or damaged."""
+        stored = _parsed(StoredData, read_text(self.path / "data.json"), str(self.path / "data.json"))
+        return Preparation.restore(stored.record, _checked_tensors(self.path / "data.safetensors", stored.sha256))
+
     def save_checkpoint(self, name: str, tensors: Mapping[str, Tensor], *, epoch: int, step: int) -> None:
         """Write tensors and their sidecar; the sidecar comes last, and without it a checkpoint does not count."""
         content = safetensors.torch.save({key: tensor.contiguous() for key, tensor in tensors.items()})
@@ -164,15 +181,12 @@ class RunDirectory:
 
     def load_checkpoint(self, name: str = FINAL) -> dict[str, Tensor]:
         """The tensors of a checkpoint, after their checksum was found right."""
-        record = self.checkpoint_record(name)
-        path = self._checkpoints / f"{name}.safetensors"
-        content = read_bytes(path)
-        if sha256(content) != record.sha256:
-            raise InputError(f"{path} is damaged: its checksum is not the one in {name}.json; train the run again")
-        try:
-            return safetensors.torch.load(content)
-        except safetensors.SafetensorError as error:
-            raise InputError(f"{path} is not a safetensors file: {error}") from error
+        return _checked_tensors(self._checkpoints / f"{name}.safetensors", self.checkpoint_record(name).sha256)
+
+    def fingerprint(self) -> str:
+        """Changes when the spec, the learned statistics or the final weights change; records of analyses are kept under it."""
+        parts = (read_bytes(self.path / SPEC), read_bytes(self.path / "data.json"), self.checkpoint_record().sha256.encode())
+        return sha256(b"\n".join(parts))
 
     def save_record(self, name: str, record: BaseModel) -> None:
         """Keep the record of an analysis."""
@@ -188,6 +202,16 @@ class RunDirectory:
             return kind.model_validate_json((self._analysis / f"{name}.json").read_bytes())
         except (OSError, ValidationError):
             return None
+
+
+def _checked_tensors(path: Path, checksum: str) -> dict[str, Tensor]:
+    content = read_bytes(path)
+    if sha256(content) != checksum:
+        raise InputError(f"{path} is damaged: its checksum is not the one in {path.stem}.json; train the run again")
+    try:
+        return safetensors.torch.load(content)
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{path} is not a safetensors file: {error}") from error
 
 
 def _parsed(kind: type[RecordT], text: str, place: str) -> RecordT:

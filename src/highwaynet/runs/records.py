@@ -5,8 +5,42 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from highwaynet.base.specs import Spec
+from highwaynet.base.text import loss_text, percent
+from highwaynet.data.record import DataRecord
 
 Count = Annotated[int, Field(ge=0)]
+
+
+class Metrics(Spec):
+    """How well a network does. The loss of a network that diverged may be infinite or no number."""
+
+    model_config = ConfigDict(allow_inf_nan=True)
+
+    loss: float
+    """Classification: mean cross-entropy. Regression: mean squared error of the standardised target; 1 is no better than the mean."""
+    accuracy: float | None = None
+    """Classification: share of correct answers, 0 to 1."""
+    rmse: float | None = None
+    """Regression: root of the mean squared error, in the target's own unit."""
+    r2: float | None = None
+    """Regression: share of the target's variance that is explained, R²."""
+
+    @property
+    def headline(self) -> str:
+        """The number that people ask for first: accuracy, or RMSE and R²."""
+        if self.accuracy is not None:
+            return percent(self.accuracy)
+        return f"RMSE {self.rmse or 0:.4g}, R² {self.r2 or 0:.3f}"
+
+    def __str__(self) -> str:
+        return f"loss {loss_text(self.loss)}, {'accuracy ' if self.accuracy is not None else ''}{self.headline}"
+
+
+class Score(Metrics):
+    """Metrics over some samples."""
+
+    samples: Count
+    """How many samples that is."""
 
 
 class EpochRecord(Spec):
@@ -19,26 +53,45 @@ class EpochRecord(Spec):
     learning_rate: float
     """Learning rate of the epoch's last step."""
     train_loss: float
-    """Mean cross-entropy over the epoch's samples, each at the moment when it was trained on."""
-    train_accuracy: float
+    """Mean loss over the epoch's samples, each at the moment when it was trained on."""
+    train_accuracy: float | None = None
     """Share of correct answers over the same samples."""
+    train_rmse: float | None = None
+    """Regression: root mean squared error over the same samples."""
+    train_r2: float | None = None
+    """Regression: R² over the same samples."""
     validation_loss: float | None = None
-    """Mean cross-entropy over the validation data at the end of the epoch."""
+    """Mean loss over the validation data at the end of the epoch."""
     validation_accuracy: float | None = None
     """Share of correct answers there."""
+    validation_rmse: float | None = None
+    """Regression: root mean squared error there."""
+    validation_r2: float | None = None
+    """Regression: R² there."""
 
+    @classmethod
+    def of(cls, train: Metrics, validation: Metrics | None, *, epoch: int, step: int, learning_rate: float) -> "EpochRecord":
+        """The line of an epoch that ended with these metrics."""
+        parts = {"train": train, "validation": validation}
+        values = {
+            f"{part}_{name}": value
+            for part, metrics in parts.items()
+            if metrics is not None
+            for name, value in metrics.model_dump(exclude={"samples"}, exclude_none=True).items()
+        }
+        return cls(epoch=epoch, step=step, learning_rate=learning_rate, **values)
 
-class Score(Spec):
-    """How well a network does on some samples. The loss of a network that diverged may be infinite or no number."""
+    @property
+    def train(self) -> Metrics:
+        """The metrics of the training data."""
+        return Metrics(loss=self.train_loss, accuracy=self.train_accuracy, rmse=self.train_rmse, r2=self.train_r2)
 
-    model_config = ConfigDict(allow_inf_nan=True)
-
-    loss: float
-    """Mean cross-entropy."""
-    accuracy: float
-    """Share of correct answers, 0 to 1."""
-    samples: Count
-    """How many samples that is."""
+    @property
+    def validation(self) -> Metrics | None:
+        """The metrics of the validation data, if any were kept."""
+        if self.validation_loss is None:
+            return None
+        return Metrics(loss=self.validation_loss, accuracy=self.validation_accuracy, rmse=self.validation_rmse, r2=self.validation_r2)
 
 
 class TimingRecord(Spec):
@@ -63,3 +116,12 @@ class CheckpointRecord(Spec):
     """Steps that had been taken."""
     sha256: str
     """Checksum of the safetensors file."""
+
+
+class StoredData(Spec):
+    """data.json: what the data of a run are, with the checksum of data.safetensors beside it."""
+
+    record: DataRecord
+    """What is known about the data."""
+    sha256: str
+    """Checksum of the statistics."""

@@ -2,26 +2,35 @@
 
 import math
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
+from torch import nn
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.randomness import generator_for
+from highwaynet.data.augmentation import Augmentation
+from highwaynet.data.dataset import Augment, Dataset
 from highwaynet.data.load import load_dataset
+from highwaynet.data.record import DataRecord
 from highwaynet.runs.directory import FINAL, RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import fresh_network
-from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.runs.records import EpochRecord, Score, TimingRecord
 from highwaynet.runs.spec import RunSpec
-from highwaynet.training.evaluation import Tally, evaluate
+from highwaynet.training.evaluation import EVALUATION_BATCH, evaluate
+from highwaynet.training.objective import Tally, loss_function
 from highwaynet.training.schedule import learning_rate
 
 
 class Watcher(Protocol):
     """Whoever wants to see a run while it goes on."""
+
+    def started(self, data: DataRecord) -> None:
+        """Data and spec were found to fit; training begins."""
+        ...
 
     def step(self, samples: int) -> None:
         """A step on so many samples was taken."""
@@ -45,63 +54,98 @@ def train(spec: RunSpec, path: Path, *, overwrite: bool = False, watcher: Watche
 
     Raises:
         InputError: If the spec does not fit the data, or the directory cannot be made.
-        HighwayError: If the loss is no longer finite.
+        HighwayError: If the loss or a weight is no longer finite.
     """
     RunDirectory.check_free(path, overwrite=overwrite)
-    if spec.training.threads is not None:
-        torch.set_num_threads(spec.training.threads)
-    data = load_dataset(spec.data)
-    batch_size, epochs = spec.training.batch_size, spec.training.epochs
-    if batch_size > len(data.train):
-        raise InputError(f"training.batch_size = {batch_size}: {data.name} has {len(data.train)} training samples; choose at most that")
-    network = fresh_network(spec)
-    optimiser = torch.optim.SGD(network.parameters(), lr=spec.training.learning_rate, momentum=spec.training.momentum)
-    steps_per_epoch = math.ceil(len(data.train) / batch_size)
-    run = RunDirectory.create(path, spec, describe_environment(), overwrite=overwrite)
-    run.log(f"started: {spec.network.name}, {spec.network.depth} layers, on {data.name}, {epochs} epochs")
+    threads_before = torch.get_num_threads()
+    threads = spec.training.threads or threads_before
+    spec = spec.model_copy(update={"training": spec.training.model_copy(update={"threads": threads})})
+    torch.set_num_threads(threads)
+    try:
+        data = load_dataset(spec.data)
+        check_fit(spec, data)
+        run = RunDirectory.create(path, spec, describe_environment(), overwrite=overwrite)
+        run.save_preparation(data.preparation)
+        run.log(f"started: {spec.network.name}, {spec.network.depth} layers, on {data.name}, {spec.training.epochs} epochs")
+        if watcher:
+            watcher.started(data.preparation.record)
+        try:
+            fit(spec, data, run, watcher)
+        except BaseException as error:
+            with suppress(HighwayError):  # what stopped the run matters more than a log that cannot be written
+                run.log(f"stopped: {error or type(error).__name__}")
+            raise
+        run.log("finished")
+        return run
+    finally:
+        torch.set_num_threads(threads_before)
+
+
+def check_fit(spec: RunSpec, data: Dataset) -> None:
+    """Raise InputError where spec and data do not fit together."""
+    training = spec.training
+    if training.batch_size > len(data.train):
+        raise InputError(
+            f"training.batch_size = {training.batch_size}: {data.name} has {len(data.train)} training samples; choose at most that"
+        )
+    for field in ("crop", "mirror", "rotate"):
+        if getattr(training, field) and data.preparation.record.kind != "images":
+            raise InputError(f"training.{field} = {getattr(training, field)}: augmentation is for images; {data.name} has none")
+
+
+def fit(spec: RunSpec, data: Dataset, run: RunDirectory, watcher: Watcher | None) -> None:
+    """All epochs, and the final checkpoint."""
+    training, record = spec.training, data.preparation.record
+    network = fresh_network(spec, record)
+    optimiser = torch.optim.SGD(network.parameters(), lr=training.learning_rate, momentum=training.momentum)
+    augmentation = Augmentation(training.crop, training.mirror, training.rotate)
+    steps = training.epochs * math.ceil(len(data.train) / training.batch_size)
 
     step = 0
-    for epoch in range(1, epochs + 1):
+    for epoch in range(1, training.epochs + 1):
         started = time.perf_counter()
         network.train()
-        tally = Tally()
+        tally = Tally(record)
         order = torch.randperm(len(data.train), generator=generator_for(spec.seed, "permutation", epoch))
-        for inputs, targets in data.train.batches(batch_size, order):
+        augment = _augment(augmentation, spec.seed, epoch)
+        for inputs, targets in data.train.batches(training.batch_size, order, augment):
             for group in optimiser.param_groups:
-                group["lr"] = learning_rate(spec.training, step, epochs * steps_per_epoch)
-            logits = network(inputs)  # (batch, classes)
-            loss = F.cross_entropy(logits, targets)
+                group["lr"] = learning_rate(training, step, steps)
+            outputs = network(inputs)  # (batch, classes), or (batch, 1)
+            loss = loss_function(record, outputs, targets)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-            tally.add(loss, logits, targets)
+            tally.add(loss, outputs, targets)
             step += 1
             if watcher:
                 watcher.step(len(targets))
 
         trained = tally.score()
         validated = evaluate(network, data.validation) if data.validation else None
-        if not math.isfinite(trained.loss) or (validated and not math.isfinite(validated.loss)):
-            run.log(f"stopped: the loss was not finite in epoch {epoch}")
+        if not _finite(network, trained, validated or evaluate(network, data.train.head(EVALUATION_BATCH))):
             raise HighwayError(
-                f"the loss is no longer finite in epoch {epoch}: try a training.learning_rate below {spec.training.learning_rate} "
-                f"(the finished epochs are in {path})"
+                f"the loss or a weight is no longer finite in epoch {epoch}: try a training.learning_rate below {training.learning_rate} "
+                f"(the finished epochs are in {run.path})"
             )
-        record = EpochRecord(
-            epoch=epoch,
-            step=step,
-            learning_rate=optimiser.param_groups[0]["lr"],
-            train_loss=trained.loss,
-            train_accuracy=trained.accuracy,
-            validation_loss=validated.loss if validated else None,
-            validation_accuracy=validated.accuracy if validated else None,
-        )
+        line = EpochRecord.of(trained, validated, epoch=epoch, step=step, learning_rate=optimiser.param_groups[0]["lr"])
         seconds = time.perf_counter() - started
         timing = TimingRecord(epoch=epoch, seconds=seconds, samples_per_second=len(data.train) / seconds)
-        run.add_epoch(record, timing)
+        run.add_epoch(line, timing)
         if watcher:
-            watcher.epoch(record, timing)
+            watcher.epoch(line, timing)
 
-    run.save_checkpoint(FINAL, network.state_dict(), epoch=epochs, step=step)
-    run.log("finished")
-    return run
+    run.save_checkpoint(FINAL, network.state_dict(), epoch=training.epochs, step=step)
+
+
+def _augment(augmentation: Augmentation, seed: int, epoch: int) -> Augment | None:
+    """The same pixels for the same (run seed, epoch, step), whenever the epoch is run."""
+    if not augmentation:
+        return None
+    return lambda number, images: augmentation.apply(images, generator_for(seed, "augmentation", epoch, number))
+
+
+def _finite(network: nn.Module, *scores: Score) -> bool:
+    """Whether losses and weights are numbers; the epoch's last step shows only in a loss that is measured after it."""
+    weights = all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters())
+    return weights and all(math.isfinite(score.loss) for score in scores)

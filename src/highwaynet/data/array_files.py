@@ -1,0 +1,355 @@
+"""The user's own arrays: an .npz file, or a folder of .npy files, which stay on the disk where they can."""
+
+import io
+import math
+import stat
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from highwaynet.base.errors import InputError
+from highwaynet.base.files import cannot
+from highwaynet.data.names import Task
+from highwaynet.data.samples import Samples
+
+MOST_BYTES = 16 * 2**30
+MOST_CLASSES = 10_000
+# Names of (inputs, targets) without a test part, and of (training inputs, training targets, test inputs, test targets).
+PAIRS = (("x", "y"), ("X", "y"), ("inputs", "targets"), ("images", "labels"), ("data", "target"))
+QUADRUPLES = (
+    ("x_train", "y_train", "x_test", "y_test"),
+    ("X_train", "y_train", "X_test", "y_test"),
+    ("train_images", "train_labels", "test_images", "test_labels"),
+)
+EXPECTED = (
+    f"expected {', '.join(' and '.join(pair) for pair in PAIRS)},"
+    f" or {' or '.join(', '.join(names) for names in QUADRUPLES)}, where the test part may be absent"
+)
+# Deflate cannot do better than 1 : 1032; a member that claims more is made up.
+MOST_DEFLATION = 1032
+LONGEST_HEADER = 2**16
+CHUNK_BYTES = 2**24
+
+
+@dataclass(frozen=True)
+class ArrayData:
+    """Samples from arrays, and what is to be learnt from them."""
+
+    train: Samples
+    """The training samples, or all samples where there is no test part."""
+    test: Samples | None
+    task: Task
+    class_names: tuple[str, ...]
+    """The distinct labels in sorted order; empty for regression."""
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What an array in a file announces of itself."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def length(self) -> int:
+        """Bytes of the header and the array."""
+        return self.offset + math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_arrays(path: Path, task: Task | None = None) -> ArrayData:
+    """The samples in an .npz file or a folder of .npy files.
+
+    Args:
+        path: The file or folder.
+        task: Overrides what the targets' type says: texts and whole numbers are classes, floats are numbers to predict.
+
+    Raises:
+        InputError: Something is missing, damaged, too large, or does not fit together.
+    """
+    there = _names(path)
+    layouts = [names for names in (*PAIRS, *QUADRUPLES) if set(names[:2]) <= set(there)]
+    if len(layouts) != 1:
+        problem = "more than one set of samples" if layouts else "no pair of inputs and targets"
+        raise InputError(f"{path} has {problem} among its arrays {_listed(there)}: {EXPECTED}")
+    x, y, *test_names = layouts[0]
+    tests = [name for name in test_names if name in there]
+    if len(tests) == 1:
+        raise InputError(f"{path} has {tests[0]} alone: a test part needs both {' and '.join(test_names)}")
+    stored = _load(path, [x, y, *tests])
+    where = {name: _where(path, name) for name in stored}
+
+    inputs = {name: _as_inputs(stored[name], where[name]) for name in (x, *tests[:1])}
+    columns = {name: _as_column(stored[name], where[name], task) for name in (y, *tests[1:])}
+    task = task or ("regression" if columns[y].dtype.kind == "f" else "classification")
+    targets, class_names = _as_numbers(columns, where) if task == "regression" else _as_classes(columns, where)
+    train, *others = [_paired(inputs, targets, where, *names) for names in ((x, y), tests) if names]
+    if tests:
+        _refuse_unlike(inputs, where)
+    return ArrayData(train, others[0] if others else None, task, class_names)
+
+
+def read_inputs(path: Path) -> NDArray[Any]:
+    """Inputs to predict from: an .npy file, or the inputs, but not those for training, in an .npz file or a folder of .npy files."""
+    if _kind(path) == ".npy":
+        return _as_inputs(_map(path), str(path))
+    there = _names(path)
+    allowed = [pair[0] for pair in PAIRS] + [names[2] for names in QUADRUPLES]
+    found = [name for name in allowed if name in there]
+    if len(found) != 1:
+        raise InputError(f"{path} has the arrays {_listed(there)}: expected exactly one of {', '.join(allowed)}")
+    return _as_inputs(_load(path, found)[found[0]], _where(path, found[0]))
+
+
+def _kind(path: Path) -> Literal["folder", ".npz", ".npy"]:
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise cannot("read", path, error) from error
+    if stat.S_ISDIR(mode):
+        return "folder"
+    for suffix in (".npz", ".npy"):
+        if stat.S_ISREG(mode) and path.suffix.lower() == suffix:
+            return suffix
+    raise InputError(f"{path} is neither an .npz file, nor an .npy file, nor a folder of .npy files")
+
+
+def _names(path: Path) -> list[str]:
+    """The names of the arrays in an .npz file or a folder."""
+    kind = _kind(path)
+    if kind == ".npy":
+        raise InputError(f"{path} is a single array: put inputs and targets together into an .npz file or a folder of .npy files")
+    with _failure_told(str(path)):
+        if kind == "folder":
+            return sorted(file.stem for file in path.glob("*.npy") if not file.name.startswith(".") and file.is_file())
+        with zipfile.ZipFile(path) as archive:
+            return sorted(name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy"))
+
+
+def _where(path: Path, name: str) -> str:
+    return str(path / f"{name}.npy") if path.is_dir() else f"{name} in {path}"
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:20])
+    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "(there are none)"
+
+
+@contextmanager
+def _failure_told(where: str) -> Iterator[None]:
+    """Turn whatever a damaged file makes numpy and zipfile raise into one sentence."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    except InputError:
+        raise
+    except MemoryError as error:
+        raise InputError(f"{where} does not fit into memory: save it as a float32 or uint8 .npy file, which stays on the disk") from error
+    except Exception as error:  # zipfile, zlib and the parsing of headers raise errors of many kinds
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"cannot read {where}: {error.strerror}") from error
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise InputError(f"{where} is damaged ({reason}): save it again") from error
+
+
+def _load(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
+    """The arrays of these names as they are stored; those in a folder are mapped."""
+    if path.is_dir():
+        return {name: _map(path / f"{name}.npy") for name in names}
+    with _failure_told(str(path)), zipfile.ZipFile(path) as archive:
+        members = {name: archive.getinfo(f"{name}.npy") for name in names}
+        total = sum(_announced(archive, members[name], _where(path, name), path.stat().st_size) for name in names)
+        _refuse_large(total, str(path))
+        return {name: _unpack(archive, members[name], _where(path, name)) for name in names}
+
+
+def _map(path: Path) -> NDArray[Any]:
+    """The array in an .npy file, memory-mapped."""
+    with _failure_told(str(path)):
+        with path.open("rb") as stream:
+            header = _read_header(stream, str(path))
+        length = path.stat().st_size
+        if header.length > length:
+            raise InputError(f"{path} is cut off: it announces {header.length:,} bytes and has {length:,}: copy it again")
+        mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return mapped
+
+
+def _announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str, archive_length: int) -> int:
+    """How many bytes a member of an .npz file will take; raises InputError where header, member and file contradict each other."""
+    most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: MOST_DEFLATION}.get(member.compress_type)
+    if most is None:
+        raise InputError(f"{where} is compressed in a way that numpy does not use: save it again with numpy.savez")
+    with _failure_told(where), archive.open(member) as stream:
+        header = _read_header(stream, where)
+        if header.length != member.file_size or member.file_size > most * min(member.compress_size, archive_length):
+            raise InputError(f"{where} is damaged (it announces {header.length:,} bytes, which the file cannot hold): save it again")
+        return header.length
+
+
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> NDArray[Any]:
+    with _failure_told(where), archive.open(member) as stream:
+        array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
+        stream.read(1)  # at its end the checksum is compared
+        return array
+
+
+def _read_header(stream: IO[bytes], where: str) -> _Header:
+    """The header of an array, with a type and a shape that inputs or targets may have."""
+    start = io.BytesIO(stream.read(LONGEST_HEADER))  # the length that a header announces is not trusted
+    version = npy.read_magic(start)
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+    if read is None:
+        raise InputError(f"{where} has version {version[0]}.{version[1]} of the .npy format: save numbers or texts with numpy.save")
+    try:
+        shape, _, dtype = read(start)
+    except MemoryError as error:  # the parser's way to say that brackets or signs are nested too deeply
+        raise InputError(f"{where} is damaged (its header is not one of numpy): save it again") from error
+    if dtype.kind not in "biufUS" or not dtype.itemsize:
+        raise InputError(f"{where} has elements of type {str(dtype)[:40]}: save it as real numbers, or labels as texts of a fixed length")
+    if len(shape) > 4:
+        raise InputError(f"{where} has {len(shape)} dimensions: at most 4 are possible")
+    if min(shape, default=0) < 1:
+        raise InputError(f"{where} has shape {shape}: at least one sample with at least one value is needed")
+    return _Header(shape, dtype, start.tell())
+
+
+def _refuse_large(size: int, where: str) -> None:
+    if size > MOST_BYTES:
+        raise InputError(
+            f"{where} needs {size / 2**30:.1f} GiB of memory, the limit is {MOST_BYTES / 2**30:g}:"
+            " save float32 or uint8 arrays as .npy files in a folder, which stay on the disk"
+        )
+
+
+def _chunks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Pieces of a few megabytes, each with the number of its first row."""
+    step = max(1, CHUNK_BYTES * len(array) // array.nbytes)
+    for start in range(0, len(array), step):
+        yield start, array[start : start + step]
+
+
+def _as_inputs(array: NDArray[Any], where: str) -> NDArray[Any]:
+    """Images (n, channels, height, width) or features (n, features), uint8 or float32, finite; mapped arrays stay mapped if they can."""
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{where} holds texts: inputs must be numbers")
+    shaped = array
+    if array.ndim == 3:
+        shaped = array[:, np.newaxis]  # (n, 1, height, width)
+    elif array.ndim == 4 and array.shape[3] in {1, 3} and array.shape[1] not in {1, 3}:
+        shaped = array.transpose(0, 3, 1, 2)  # channels were last
+    elif array.ndim not in {2, 4}:
+        raise InputError(f"{where} has shape {array.shape}: expected (n, features), (n, height, width) or (n, channels, height, width)")
+    kept = array.dtype in {np.dtype(np.uint8), np.dtype(np.float32)}
+    if not (kept and isinstance(array, np.memmap) and array.flags.c_contiguous):
+        _refuse_large(array.size * (array.itemsize if kept else 4), where)
+        with _failure_told(where), np.errstate(all="ignore"):  # what is too large for float32 becomes infinite, and is found below
+            shaped = np.ascontiguousarray(shaped, dtype=array.dtype if kept else np.float32)
+    if array.dtype.kind == "f":
+        for start, rows in _chunks(shaped):
+            finite = np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)
+            if not finite.all():
+                row = start + int(finite.argmin())
+                raise InputError(
+                    f"{where} has a value that is not a finite float32 number in row {row} (counted from 0): repair or remove the row"
+                )
+    return shaped
+
+
+def _as_column(array: NDArray[Any], where: str, task: Task | None) -> NDArray[Any]:
+    """Targets as (n,): as stored, or the number of the column that is 1 where every row is one-hot."""
+    if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
+        _refuse_large(array.nbytes, where)
+        return np.array(array).reshape(len(array))
+    if array.ndim == 2 and task != "regression" and array.dtype.kind in "biuf":
+        classes = _hot_columns(array)
+        if classes is not None:
+            return classes
+    raise InputError(
+        f"{where} has shape {array.shape}: expected one target per sample, (n,) or (n, 1), or classes as rows of zeros with a single 1"
+    )
+
+
+def _hot_columns(array: NDArray[Any]) -> NDArray[np.int64] | None:
+    """For every row the column of its single 1, (n,); None if a row has anything but zeros and a single 1."""
+    columns = []
+    for _, rows in _chunks(array):
+        ones = rows == 1
+        if not (ones | (rows == 0)).all() or not (ones.sum(axis=1) == 1).all():
+            return None
+        columns.append(ones.argmax(axis=1))
+    return np.concatenate(columns)
+
+
+def _as_numbers(columns: dict[str, NDArray[Any]], where: dict[str, str]) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
+    """Targets of a regression, (n,) float32 each; no class names."""
+    targets = {}
+    for name, column in columns.items():
+        if column.dtype.kind in "US":
+            raise InputError(f"{where[name]} holds texts: a regression needs numbers")
+        with np.errstate(all="ignore"):
+            targets[name] = column.astype(np.float32)
+        wrong = ~np.isfinite(targets[name])
+        if wrong.any():
+            rows = f"{int(wrong.sum()):,} of its {len(wrong):,} rows, first in row {int(wrong.argmax())} (counted from 0)"
+            raise InputError(f"{where[name]} is not a finite float32 number in {rows}: repair or remove them")
+    return targets, ()
+
+
+def _as_classes(columns: dict[str, NDArray[Any]], where: dict[str, str]) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
+    """Targets of a classification, (n,) int64 each: numbers of the classes in sorted order; and the classes' names."""
+    train, *others = columns
+    classes, rows = _distinct(columns[train], where[train])
+    if len(classes) < 2:
+        raise InputError(f"{where[train]} has only the class {classes[0]!r}: at least two classes are needed")
+    number = {label: index for index, label in enumerate(classes)}
+    targets = {train: rows}
+    for name in others:
+        labels, rows = _distinct(columns[name], where[name])
+        for label in labels:
+            if label not in number:
+                raise InputError(f"{where[name]} has the class {label!r}, which does not occur in {where[train]}: remove its samples")
+        targets[name] = np.array([number[label] for label in labels], np.int64)[rows]
+    return targets, tuple(str(label) for label in classes)
+
+
+def _distinct(column: NDArray[Any], where: str) -> tuple[list[int | str], NDArray[np.int64]]:
+    """The distinct labels, sorted, and for every row the index of its label."""
+    if column.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            whole = (column == np.floor(column)) & (np.abs(column) <= 2**53)
+        if not whole.all():
+            row = int(whole.argmin())
+            raise InputError(f"{where} has {column[row]} in row {row} (counted from 0): classes must be whole numbers or texts")
+        column = column.astype(np.int64)
+    values, rows = np.unique(column, return_inverse=True)
+    if len(values) > MOST_CLASSES:
+        way_out = "shorten the texts to classes" if column.dtype.kind in "US" else "if it is a number to predict, save it as floats"
+        raise InputError(f"{where} has {len(values):,} different values, at most {MOST_CLASSES:,} classes are possible: {way_out}")
+    with _failure_told(where):
+        labels = [value.decode() if isinstance(value, bytes) else value for value in values.tolist()]
+        for label in labels:
+            str(label).encode()  # names go into files as UTF-8
+    return labels, rows.astype(np.int64)
+
+
+def _paired(inputs: dict[str, NDArray[Any]], targets: dict[str, NDArray[Any]], where: dict[str, str], x: str, y: str) -> Samples:
+    """Inputs with their targets; raises InputError where they are not equally many."""
+    if len(inputs[x]) != len(targets[y]):
+        raise InputError(f"{where[x]} has {len(inputs[x]):,} samples and {where[y]} has {len(targets[y]):,}: they must be equally many")
+    return Samples(inputs[x], targets[y])
+
+
+def _refuse_unlike(inputs: dict[str, NDArray[Any]], where: dict[str, str]) -> None:
+    """Raise InputError where the inputs for training and test have different shapes or types."""
+    forms = {name: f"{array.dtype} samples of shape {array.shape[1:]}" for name, array in inputs.items()}
+    if len(set(forms.values())) > 1:
+        raise InputError(f"{' and '.join(f'{where[name]} has {form}' for name, form in forms.items())}: they must be alike")

@@ -1,0 +1,174 @@
+"""Which data sets can be downloaded: their files, checksums and mirrors, and where they lie. Free of torch.
+
+MD5 is what the publishers give. It guards against damage; a mirror is trusted no further than that.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from highwaynet.base.errors import InputError, unknown
+from highwaynet.base.files import cannot
+
+State = Literal["ok", "missing", "damaged"]
+MIRROR_VARIABLE = "HIGHWAYNET_MIRROR"
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file to download."""
+
+    name: str
+    md5: str
+    size: int
+    """Exact length in bytes."""
+
+
+@dataclass(frozen=True)
+class UnpackedFile:
+    """A file that lies in a downloaded archive."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class RemoteSet:
+    """A data set that can be downloaded."""
+
+    downloads: tuple[RemoteFile, ...]
+    mirrors: tuple[str, ...]
+    """Base addresses, tried in this order; a file lies at base + name."""
+    folders: tuple[str, ...]
+    """Where the files may lie, below the data root; the first is where downloading puts them."""
+    contents: tuple[UnpackedFile, ...] = ()
+    """What the archive brings into the first folder; empty where files are kept as downloaded."""
+
+
+def _idx_files(*checksums_and_sizes: tuple[str, int]) -> tuple[RemoteFile, ...]:
+    """The four files of MNIST and of those made after it, which have the same names."""
+    names = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
+    return tuple(RemoteFile(name, md5, size) for name, (md5, size) in zip(names, checksums_and_sizes, strict=True))
+
+
+# The first address forwards to the second.
+_TORONTO = ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/")
+
+REMOTE: dict[str, RemoteSet] = {
+    "mnist": RemoteSet(
+        downloads=_idx_files(
+            ("f68b3c2dcbeaaa9fbdd348bbdeb94873", 9_912_422),
+            ("d53e105ee54ea40749a09fcbcd1e9432", 28_881),
+            ("9fb629c4189551a2d022fa330f9573f3", 1_648_877),
+            ("ec29112dd5afa0611ce80d1b7f02629c", 4_542),
+        ),
+        mirrors=("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
+        folders=("mnist", "MNIST/raw", "."),
+    ),
+    "fashion-mnist": RemoteSet(
+        downloads=_idx_files(
+            ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
+            ("25c81989df183df01b3e8a0aad5dffbe", 29_515),
+            ("bef4ecab320f06d8554ea6380940ec79", 4_422_102),
+            ("bb300cfdad3c16e7a12a480ee83cd310", 5_148),
+        ),
+        mirrors=(
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+            "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+        ),
+        folders=("fashion-mnist", "FashionMNIST/raw", "."),
+    ),
+    "cifar-10": RemoteSet(
+        downloads=(RemoteFile("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", 170_052_171),),
+        mirrors=_TORONTO,
+        folders=("cifar-10-batches-bin",),
+        contents=(
+            UnpackedFile("data_batch_1.bin", "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"),
+            UnpackedFile("data_batch_2.bin", "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"),
+            UnpackedFile("data_batch_3.bin", "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"),
+            UnpackedFile("data_batch_4.bin", "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"),
+            UnpackedFile("data_batch_5.bin", "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"),
+            UnpackedFile("test_batch.bin", "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"),
+        ),
+    ),
+    "cifar-100": RemoteSet(
+        downloads=(RemoteFile("cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", 168_513_733),),
+        mirrors=_TORONTO,
+        folders=("cifar-100-binary",),
+        contents=(
+            UnpackedFile("train.bin", "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29"),
+            UnpackedFile("test.bin", "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"),
+        ),
+    ),
+}
+
+
+def remote_set(name: str) -> RemoteSet:
+    """What is known about a data set that can be downloaded."""
+    if name not in REMOTE:
+        raise unknown("data set to download", name, REMOTE)
+    return REMOTE[name]
+
+
+def addresses(name: str, file: RemoteFile) -> list[str]:
+    """The addresses of a data set's file, in the order in which to try them.
+
+    The environment variable HIGHWAYNET_MIRROR, if set, is a base address that comes first; there the file lies at base/NAME/FILE.
+    """
+    public = [base + file.name for base in remote_set(name).mirrors]
+    own = os.environ.get(MIRROR_VARIABLE, "")
+    return [f"{_checked(own).rstrip('/')}/{name}/{file.name}", *public] if own else public
+
+
+def _checked(base: str) -> str:
+    try:
+        parts = urlsplit(base)
+        # Reading the port checks it.
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InputError(f"{MIRROR_VARIABLE} = {base!r}: must be the address of a folder, such as https://example.org/data")
+    return base
+
+
+def survey(name: str, root: Path) -> list[tuple[str, State, Path]]:
+    """Each file that a data set needs, its state, and where it is or belongs."""
+    known = remote_set(name)
+    folders = [root / folder for folder in known.folders]
+    if known.contents:
+        return [(file.name, *_state(file.name, file.sha256, "sha256", folders, root)) for file in known.contents]
+    return [(file.name, *_state(file.name, file.md5, "md5", folders, root)) for file in known.downloads]
+
+
+def _state(name: str, checksum: str, algorithm: Literal["md5", "sha256"], folders: list[Path], root: Path) -> tuple[State, Path]:
+    others = {file.md5 for known in REMOTE.values() for file in known.downloads}
+    state: State = "missing"
+    for folder in folders:
+        path = folder / name
+        found = digest(path, algorithm)
+        if found == checksum:
+            return "ok", path
+        # Several data sets have files of the same names; right in the root, one may be another set's.
+        if found is not None and (folder != root or found not in others):
+            state = "damaged"
+    return state, folders[0] / name
+
+
+def digest(path: Path, algorithm: Literal["md5", "sha256"]) -> str | None:
+    """The checksum of a file, in hexadecimal; None where there is no file."""
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, new_md5 if algorithm == "md5" else hashlib.sha256).hexdigest()
+    except OSError as error:
+        raise cannot("read", path, error) from error
+
+
+def new_md5() -> "hashlib._Hash":
+    """An MD5 to be filled: against damage, not against enemies."""
+    return hashlib.md5(usedforsecurity=False)

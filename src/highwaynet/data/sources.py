@@ -1,0 +1,128 @@
+"""Where samples come from: a built-in set by name, or the user's own path, whose form is found out and said."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from highwaynet.base.errors import InputError
+from highwaynet.data.array_files import read_arrays
+from highwaynet.data.catalogue import CATALOGUE, FASHION_NAMES
+from highwaynet.data.cifar import find_cifar, read_cifar
+from highwaynet.data.digits import read_digits
+from highwaynet.data.fetch import data_root
+from highwaynet.data.idx import find_idx_folder, read_idx_set
+from highwaynet.data.image_folder import looks_like_image_folder, read_image_folder
+from highwaynet.data.names import Kind, Task
+from highwaynet.data.samples import Samples
+from highwaynet.data.spec import DataSpec
+from highwaynet.data.tables import Table, read_table, split_target
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Samples as they were found, with what is known about them."""
+
+    found: str
+    """What was found, in a sentence."""
+    kind: Kind
+    task: Task
+    class_names: tuple[str, ...]
+    samples: Samples
+    """All samples but those of an official test part."""
+    test: Samples | None = None
+    """The official test part."""
+    full_scale: float = 1.0
+    table: Table | None = None
+    """The columns of a table, whose encoding is learned from its training rows; `samples` then has no inputs."""
+    target_name: str = "target"
+
+
+def read_source(spec: DataSpec, root: Path | None = None) -> Source:
+    """Read what a spec names; raises InputError with what is missing where."""
+    return _read_built_in(spec, data_root(root)) if spec.built_in else _read_own(spec, Path(spec.name))
+
+
+def _read_built_in(spec: DataSpec, root: Path) -> Source:
+    name, known = spec.name, CATALOGUE[spec.name]
+    test: Samples | None = None
+    if name == "digits":
+        train, names = read_digits(), tuple("0123456789")
+    elif name in {"mnist", "fashion-mnist"}:
+        folder = find_idx_folder(root, name)
+        if folder is None:
+            raise _not_there(name, root)
+        train, test = read_idx_set(folder)
+        names = FASHION_NAMES if name == "fashion-mnist" else tuple("0123456789")
+    else:
+        path = find_cifar(root, "cifar-10" if name == "cifar-10" else "cifar-100")
+        if path is None:
+            raise _not_there(name, root)
+        train, test, names = read_cifar(path, "cifar-10" if name == "cifar-10" else "cifar-100", spec.labels or "fine")
+    return Source(f"{name}: {known.summary}", "images", "classification", names, train, test, full_scale=known.full_scale)
+
+
+def _not_there(name: str, root: Path) -> InputError:
+    return InputError(
+        f"data.name = {name!r}: not found below {root}; get it with `highway data fetch {name}`, or name its folder with --data-root"
+    )
+
+
+def _read_own(spec: DataSpec, path: Path) -> Source:
+    if not path.exists():
+        raise InputError(f"data.name = {str(path)!r}: there is no such file or folder, nor a built-in data set of this name")
+    if path.name.lower().endswith(TABLE_SUFFIXES):
+        return _read_table(spec, path)
+    if path.suffix == ".npz" or (path.is_dir() and any(path.glob("*.npy"))):
+        return _read_arrays(spec, path)
+    if path.is_dir() and looks_like_image_folder(path):
+        return _read_images(spec, path)
+    raise InputError(
+        f"data.name = {str(path)!r}: neither a folder of class folders of images (PNG, JPEG, WebP), nor an .npz file or a folder of "
+        ".npy files, nor a table (.csv, .tsv, .parquet)"
+    )
+
+
+def _read_table(spec: DataSpec, path: Path) -> Source:
+    table = read_table(path)
+    if spec.target is None:
+        names = ", ".join(column.name for column in table.columns)
+        raise InputError(f"data.target: say with --target which column of {path} is to be predicted; it has {names}")
+    features, target = split_target(table, spec.target, spec.task)
+    if not features.columns:
+        raise InputError(f"{path} has no column besides the target {spec.target!r}")
+    numbers = sum(column.kind == "number" for column in features.columns)
+    columns = f"{numbers} number and {len(features.columns) - numbers} category columns"
+    found = f"a table of {table.rows:,} rows with {columns}; {_asked(target.task, target.class_names)} {spec.target!r}"
+    samples = Samples(np.empty((table.rows, 0), np.float32), target.values)
+    return Source(found, "table", target.task, target.class_names, samples, table=features, target_name=spec.target)
+
+
+def _read_arrays(spec: DataSpec, path: Path) -> Source:
+    arrays = read_arrays(path, spec.task)
+    shape = arrays.train.inputs.shape[1:]
+    kind: Kind = "images" if len(shape) == 3 else "features"
+    found = f"arrays of {len(arrays.train):,} samples of {'×'.join(map(str, shape))} values"
+    found += f" and {len(arrays.test):,} for testing" if arrays.test is not None else ""
+    found += f"; {_asked(arrays.task, arrays.class_names)}"
+    full_scale = 255.0 if arrays.train.inputs.dtype == np.uint8 else 1.0
+    return Source(found, kind, arrays.task, arrays.class_names, arrays.train, arrays.test, full_scale=full_scale)
+
+
+def _read_images(spec: DataSpec, path: Path) -> Source:
+    if spec.task == "regression":
+        raise InputError("data.task = 'regression': a folder of class folders has classes to tell apart, and no numbers to predict")
+    samples, names, skipped, form = read_image_folder(path, resize=spec.resize, colour=spec.colour or "auto", skip_bad=bool(spec.skip_bad))
+    colours = "grey" if form.channels == 1 else "colour"
+    found = f"a folder of {len(samples):,} {colours} images of {form.height}×{form.width} pixels; {_asked('classification', names)}"
+    found += f"; {len(skipped)} files that cannot be read were left out" if skipped else ""
+    return Source(found, "images", "classification", names, samples, full_scale=255.0)
+
+
+def _asked(task: Task, class_names: tuple[str, ...]) -> str:
+    if task == "regression":
+        return "a regression of"
+    shown = ", ".join(class_names[:5]) + (", …" if len(class_names) > 5 else "")
+    return f"{len(class_names)} classes ({shown})"

@@ -1,0 +1,289 @@
+"""Reading tables: CSV and Parquet files become columns of numbers and categories. Free of torch.
+
+Rows are counted from 1 in all messages; the header is not counted.
+"""
+
+import csv
+import gzip
+import io
+import math
+import re
+import stat
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from highwaynet.base.errors import HighwayError, InputError, unknown
+from highwaynet.base.files import cannot, read_bytes
+
+MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"})
+BOOLEANS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
+# Stricter than float(), which also takes 1_000 and nan. Each part matches in one way only, so that long texts take linear time.
+NUMBER = re.compile(r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
+MOST_BYTES = 2**30
+MOST_CHARACTERS = 2**24  # in a line
+MOST_COLUMNS = 10_000
+MOST_CELLS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column."""
+
+    name: str
+    kind: Literal["number", "category"]
+    values: NDArray[Any]
+    """(rows,): float64 with NaN for missing, or objects: str with None for missing."""
+    texts: NDArray[Any] | None = None
+    """Of a number column its cells as written (01, 1.50): training may have had them as categories. None if the file stores numbers."""
+
+    def missing(self) -> NDArray[np.bool_]:
+        """Where there is no value: (rows,)."""
+        return np.array(np.isnan(self.values) if self.kind == "number" else [text is None for text in self.values], dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length."""
+
+    columns: tuple[Column, ...]
+    rows: int
+    source: str
+    """The file, for messages."""
+
+    def column(self, name: str) -> Column:
+        """The column of this name; raises InputError that lists the columns."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise unknown(f"column of {self.source}", name, (column.name for column in self.columns))
+
+    def select(self, rows: NDArray[np.int64]) -> "Table":
+        """The table with these rows, counted from 0, in this order."""
+        chosen = (replace(old, values=old.values[rows], texts=None if old.texts is None else old.texts[rows]) for old in self.columns)
+        return Table(tuple(chosen), len(rows), self.source)
+
+    def without(self, name: str) -> "Table":
+        """The table without this column."""
+        removed = self.column(name)
+        return replace(self, columns=tuple(column for column in self.columns if column is not removed))
+
+
+def read_table(path: Path, *, training: bool = True) -> Table:
+    """Read a table: .csv, .tsv, .csv.gz or .tsv.gz with a header, or .parquet.
+
+    Text is UTF-8; the delimiter is the most frequent of tab, semicolon and comma in the header; empty lines, and white space around a
+    cell, do not count. A cell is missing if it is empty or NA, N/A, NaN, nan, null, NULL, None or ?. A column whose other cells are all
+    numbers is a number column, else it is a category column; True and TRUE are the category true, likewise false. The same holds for
+    strings in Parquet; its dictionaries and booleans are categories, and nameless index columns of pandas are left out. With `training`,
+    a column without any value is refused; rows to predict for may have such columns. Raises InputError for anything else, and
+    HighwayError if pyarrow is needed and not there.
+    """
+    name = path.name.lower()
+    if name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
+        table = _read_text(path)
+    elif name.endswith(".parquet"):
+        table = _read_parquet(path)
+    else:
+        raise InputError(f"{path} is not a table: its name should end in .csv, .tsv, .csv.gz, .tsv.gz or .parquet")
+    if table.rows == 0:
+        raise InputError(f"{path} has columns and no rows")
+    for column in table.columns if training else ():
+        if column.missing().all():
+            raise InputError(f"{path}: the column {shown(column.name)} has no values, only gaps: remove it")
+    return table
+
+
+def shown(text: str) -> str:
+    """A text for a message: quoted, and not too long."""
+    return repr(text if len(text) <= 60 else f"{text[:60]}…")
+
+
+def too_large(source: object, size: str, limit: int) -> InputError:
+    """The error for what exceeds a limit."""
+    return InputError(f"{source} is too large: {size}, the limit is {limit:,}; use fewer rows or columns")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise cannot("read", path, error) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"cannot read {path}: it is not a file")
+    if found.st_size > MOST_BYTES:
+        raise too_large(path, f"{found.st_size:,} bytes", MOST_BYTES)
+    return read_bytes(path)
+
+
+def _decompressed(path: Path) -> bytes:
+    whole = io.BytesIO()
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(_content(path))) as stream:
+            while part := stream.read(2**20):
+                whole.write(part)
+                if whole.tell() > MOST_BYTES:
+                    raise too_large(path, "too many bytes after decompression", MOST_BYTES)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot read {path}: its compression is damaged ({error})") from error
+    return whole.getvalue()
+
+
+def _read_text(path: Path) -> Table:
+    content = _decompressed(path) if path.name.lower().endswith(".gz") else _content(path)
+    if (nul := content.find(b"\0")) >= 0:
+        raise InputError(f"cannot read {path}: byte {nul} is NUL, which is no text; save the table as CSV in UTF-8")
+    stream = io.BytesIO(content)
+    stream.seek(3 if content.startswith(b"\xef\xbb\xbf") else 0)
+    # Signs in quotes do not count, and the first mebibyte of a header is enough to tell.
+    header = re.sub(rb'"[^"]*"', b"", content[stream.tell() : 2**20]).strip(b"\r\n").splitlines()[:1]
+    delimiter = max("\t;,", key=lambda sign: b"".join(header).count(sign.encode()))
+    reader = csv.reader(_lines(path, io.TextIOWrapper(stream, encoding="utf-8", newline="")), delimiter=delimiter, strict=True)
+    try:
+        fields = next(filter(None, reader), [])
+        _refuse_data(path, fields)
+        names = _names(path, fields)
+        cells = _cells(path, reader, len(names))
+    except UnicodeDecodeError as error:
+        place = stream.tell() - len(error.object) + error.start
+        raise InputError(f"cannot read {path}: it is not UTF-8 text (byte {place}); save the table as CSV in UTF-8") from error
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}; is a quotation mark wrong?") from error
+    columns = (_typed(path, name, texts) for name, texts in zip(names, cells, strict=True))
+    return Table(tuple(columns), len(cells[0]), str(path))
+
+
+def _lines(path: Path, text: TextIO) -> Iterator[str]:
+    while line := text.readline(MOST_CHARACTERS + 1):
+        if len(line) > MOST_CHARACTERS:
+            raise InputError(f"{path} has a line of more than {MOST_CHARACTERS:,} characters: is it a table?")
+        yield line
+
+
+def _refuse_data(path: Path, fields: Sequence[str]) -> None:
+    if fields and all(NUMBER.fullmatch(field.strip()) for field in fields):
+        numbers = [float(field) for field in fields]
+        # Years or wavelengths may name columns, rising or falling; a row of data hardly looks like that.
+        if len(set(numbers)) < len(numbers) or numbers not in (sorted(numbers), sorted(numbers, reverse=True)):
+            raise InputError(f"{path} has no header: it starts with numbers ({shown(fields[0])}, …) instead of the names of the columns")
+
+
+def _names(path: Path, fields: Sequence[str]) -> list[str]:
+    if not fields:
+        raise InputError(f"{path} is empty: it should start with the names of the columns")
+    if len(fields) > MOST_COLUMNS:
+        raise too_large(path, f"{len(fields):,} columns", MOST_COLUMNS)
+    names = [" ".join(field.split()) for field in fields]  # a line break in a name would spoil every message
+    if "" in names:
+        raise InputError(f"{path}: column {names.index('') + 1} has no name; give it one, or remove it")
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"{path}: {times} columns have the name {shown(name)}; rename or remove them")
+    return names
+
+
+def _cells(path: Path, reader: Iterator[list[str]], width: int) -> list[list[str | None]]:
+    """The cells of each column."""
+    columns: list[list[str | None]] = [[] for _ in range(width)]
+    cell = lru_cache(2**14)(_cell)  # faster, and equal cells share their memory
+    for row, fields in enumerate(filter(None, reader), 1):
+        if len(fields) != width:
+            raise InputError(f"{path}, row {row}: {len(fields)} fields where the header has {width}")
+        if row * width > MOST_CELLS:
+            raise too_large(path, f"more than {row - 1:,} rows of {width:,} cells", MOST_CELLS)
+        for column, written in zip(columns, fields, strict=True):
+            column.append(cell(written))
+    return columns
+
+
+def _cell(written: str) -> str | None:
+    text = written.strip()
+    return None if text in MISSING else BOOLEANS.get(text, text)
+
+
+def number_in(text: str | None) -> float | None:
+    """The number that a cell writes: NaN if it is missing, None if it is no number."""
+    if text is None:
+        return math.nan
+    return float(text) if NUMBER.fullmatch(text) else None
+
+
+def written_form(number: float) -> str | None:
+    """A number as a cell writes it: 1, not 1.0; None for NaN."""
+    if math.isnan(number):
+        return None
+    return str(int(number)) if number.is_integer() and abs(number) < 1e16 else repr(float(number))
+
+
+def _typed(path: Path, name: str, texts: Sequence[str | None]) -> Column:
+    cells, values = np.array(texts, dtype=object), np.empty(len(texts))  # both (rows,)
+    for row, text in enumerate(texts):
+        number = number_in(text)
+        if number is None:
+            return Column(name, "category", cells)
+        values[row] = number
+    return _number_column(path, name, values, cells)
+
+
+def _number_column(path: Path, name: str, values: NDArray[np.float64], texts: NDArray[Any] | None = None) -> Column:
+    if (infinite := np.isinf(values)).any():
+        raise InputError(f"{path}, row {infinite.argmax() + 1}: {shown(name)} is infinite; correct it or leave it empty")
+    return Column(name, "number", values, texts)
+
+
+def _read_parquet(path: Path) -> Table:
+    try:
+        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise HighwayError("reading Parquet files needs pyarrow: install it with `pip install 'highwaynet[tables]'`") from error
+    content = arrow.py_buffer(_content(path))
+    try:
+        file = parquet.ParquetFile(content)
+        fields = [field for field in file.schema_arrow if not re.fullmatch(r"__index_level_\d+__", field.name)]
+        names = _names(path, [field.name for field in fields])
+        kinds = [_arrow_kind(arrow.types, path, field) for field in fields]
+        groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
+        if (size := sum(group.total_byte_size for group in groups)) > MOST_BYTES:
+            raise too_large(path, f"{size:,} bytes after decompression", MOST_BYTES)
+        if (cells := sum(group.num_rows for group in groups) * len(names)) > MOST_CELLS:
+            raise too_large(path, f"{cells:,} cells", MOST_CELLS)
+        # Strings are read as numbers into a list of strings: a file repeats a long string at no cost.
+        strings = [field.name for field, kind in zip(fields, kinds, strict=True) if kind == "string"]
+        table = parquet.ParquetFile(content, read_dictionary=strings).read(columns=[field.name for field in fields])
+        table.validate(full=True)
+        stored = [table.columns[table.column_names.index(field.name)] for field in fields]
+        columns = [_arrow_column(arrow, path, *column) for column in zip(names, kinds, stored, strict=True)]
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"cannot read {path}: it is no Parquet file, or a damaged one ({reason})") from error
+    return Table(tuple(columns), int(table.num_rows), str(path))
+
+
+def _arrow_kind(types: Any, path: Path, field: Any) -> str:
+    kind, strings = field.type, {"string", "large_string", "string_view"}
+    if types.is_null(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_boolean(kind) or (types.is_dictionary(kind) and str(kind.value_type) in strings):
+        return "category"
+    if str(kind) in strings:
+        return "string"
+    raise InputError(f"{path}: the column {shown(field.name)} has the type {kind}, no number, text or boolean; convert or remove it")
+
+
+def _arrow_column(arrow: Any, path: Path, name: str, kind: str, stored: Any) -> Column:
+    if kind == "number":
+        return _number_column(path, name, np.array(stored.cast(arrow.float64(), safe=False).to_numpy()))
+    texts: list[str | None] = []
+    for chunk in stored.chunks:
+        coded = chunk if arrow.types.is_dictionary(chunk.type) else chunk.cast(arrow.string()).dictionary_encode()
+        known = [None if text is None else _cell(text) for text in coded.dictionary.to_pylist()]
+        texts += [None if place is None else known[place] for place in coded.indices.to_pylist()]
+    return _typed(path, name, texts) if kind == "string" else Column(name, "category", np.array(texts, dtype=object))
