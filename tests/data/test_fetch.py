@@ -724,3 +724,16 @@ def test_data_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIGHWAYNET_DATA", "~nobody-has-this-name/data")
     with pytest.raises(InputError, match="set HIGHWAYNET_DATA"):
         data_root()
+
+
+@pytest.mark.parametrize("form", ["packed again", "unpacked"])
+def test_verify_knows_a_file_by_what_it_holds(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = bytes(range(256)) * 10
+    known = RemoteFile("train-images-idx3-ubyte.gz", "0" * 32, 1, hashlib.sha256(content).hexdigest())
+    monkeypatch.setitem(REMOTE, "mnist", RemoteSet(downloads=(known,), mirrors=(), folders=("mnist", ".")))
+    (tmp_path / "mnist").mkdir()
+    path = tmp_path / "mnist" / ("train-images-idx3-ubyte.gz" if form == "packed again" else "train-images-idx3-ubyte")
+    path.write_bytes(gzip.compress(content, 1) if form == "packed again" else content)
+    assert verify("mnist", tmp_path) == [("train-images-idx3-ubyte.gz", "ok")]
+    path.write_bytes(gzip.compress(content + b"x") if form == "packed again" else content[1:])
+    assert verify("mnist", tmp_path) == [("train-images-idx3-ubyte.gz", "damaged" if form == "packed again" else "missing")]

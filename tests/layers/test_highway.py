@@ -37,6 +37,14 @@ def test_refuses_a_gate_without_bias() -> None:
         Highway(nn.Identity(), nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3, bias=False)))
 
 
+def test_refuses_what_is_no_module_and_the_same_module_twice() -> None:
+    linear = nn.Linear(3, 3)
+    with pytest.raises(TypeError, match="carry = 'independent': give a module"):
+        Highway(nn.Linear(3, 3), linear, "independent")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the same one was given twice"):
+        Highway(linear, linear)
+
+
 def test_auto_gate_bias_follows_the_depth_and_the_kind_of_gate() -> None:
     dense, conv = nn.Linear(3, 3), nn.Conv2d(3, 3, 1)
     Highway(nn.Identity(), nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU(), dense)), gate_bias="auto", depth=100)

@@ -30,7 +30,7 @@ class RunRecords:
     """None for a network whose layers cannot be closed."""
 
 
-def collect_records(run: RunDirectory) -> RunRecords:
+def collect_records(run: RunDirectory, progress: Callable[[int, int], None] | None = None) -> RunRecords:
     """Evaluate a run and look inside its network; raises InputError if the directory is damaged."""
     spec = run.read_spec()
     network = load_network(run)
@@ -61,5 +61,9 @@ def collect_records(run: RunDirectory) -> RunRecords:
     if spec.network.kind == "highway" and count_layers(network):
         gates = recorded("gates", GatesRecord, lambda: analyse_gates(network, data.train, part="train", fingerprint=fingerprint))
     if count_layers(network):
-        lesions = recorded("lesions", LesionsRecord, lambda: analyse_lesions(network, data.train, part="train", fingerprint=fingerprint))
+        lesions = recorded(
+            "lesions",
+            LesionsRecord,
+            lambda: analyse_lesions(network, data.train, part="train", fingerprint=fingerprint, progress=progress),
+        )
     return RunRecords(evaluation, gates, lesions)

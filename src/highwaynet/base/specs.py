@@ -47,6 +47,7 @@ def _sentence(spec: type[BaseModel], details: list[ErrorDetails]) -> str:
         else:
             field = ".".join(part for part in place if part.isidentifier() and part not in {"float", "int", "str"})
             wanted = detail["msg"].removeprefix("Input should be ")
+            wanted = "a section, with a field on each line" if detail["type"] == "model_type" else wanted
             clauses.setdefault(f"{field or 'the spec'} = {detail['input']!r}: should be ", []).append(wanted)
     return "; ".join(start + ", or ".join(wanted) for start, wanted in clauses.items())
 

@@ -68,7 +68,10 @@ def main() -> None:
     except OSError as error:  # a path that cannot be used, wherever it was tried
         code = _end(str(cannot("use", Path(str(error.filename or "a file")), error)), 2)
     except Exception as error:
-        if hasattr(error, "format_message"):  # how the command-line library reports a wrong option
+        if type(error).__name__ == "NoArgsIsHelpError":
+            console.print(str(error), soft_wrap=True)
+            code = 0
+        elif hasattr(error, "format_message"):  # how the command-line library reports a wrong option
             code = _end(error.format_message(), 2)
         elif os.environ.get("HIGHWAYNET_DEBUG"):
             raise

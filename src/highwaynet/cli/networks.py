@@ -15,7 +15,7 @@ PAPER_DEPTHS = [10, 20, 50, 100]
 def networks_command(
     depth: Annotated[
         list[int] | None,
-        typer.Option(help=f"{help_for(NetworkSpec, 'depth')} Repeatable; the paper's four by default."),
+        typer.Option(help="Number of layers before the softmax; repeatable, the paper's four by default."),
     ] = None,
     width: Annotated[int | None, typer.Option(help=help_for(NetworkSpec, "width"))] = None,
     inputs: Annotated[int, typer.Option(min=1, max=2**24, help="Input values per sample; 784 is MNIST.")] = 784,

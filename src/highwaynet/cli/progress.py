@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -49,7 +50,7 @@ class TrainingProgress:
         """Say what was found; nothing is shown before, so that refused input gets its one sentence and nothing else."""
         self._started = time.perf_counter()
         parts = f"{data.train:,} to train on, {data.validation:,} for validation, {data.test:,} for testing"
-        messages.print(f"{self._title}, on {data.found} ({parts})", soft_wrap=True)
+        self._say(f"{self._title}, on {data.found} ({parts})")
         if self._bar:
             self._bar.start()
 
@@ -71,7 +72,12 @@ class TrainingProgress:
             self._bar.update(self._task, completed=self._samples, total=total, state=state)
         elif record.epoch % max(1, self._epochs // LINES) == 0 or record.epoch in {1, self._epochs}:
             left = (time.perf_counter() - self._started) / record.epoch * (self._epochs - record.epoch)
-            messages.print(f"{self._title}  {state}  {left:,.0f} s left", soft_wrap=True)
+            self._say(f"{self._title}  {state}  {left:,.0f} s left")
+
+    def _say(self, line: str) -> None:
+        """A line, if anybody still listens: whoever closed the pipe did not want to end the run."""
+        with suppress(BrokenPipeError):
+            messages.print(line, soft_wrap=True)
 
     def _text(self, record: EpochRecord, timing: TimingRecord) -> str:
         """What the epoch brought, in words, or in fewer than 60 characters where a bar stands on a narrow terminal."""

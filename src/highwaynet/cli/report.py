@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import write_atomically
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 def report_command(
     runs: Annotated[list[Path], typer.Argument(help="One or more run directories.")],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    note: Annotated[str | None, typer.Option(help="A remark to print at the top, for instance how the settings were found.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is not a report.")] = False,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
@@ -40,11 +43,8 @@ def report_command(
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist")
     use_data_root(data_root)
-    reported = []
-    for path in runs:
-        with messages.status(f"looking into {path}"):
-            reported.append(_read_run(path))
-    write_atomically(out, render_report(reported))
+    reported = [_read_run(path) for path in runs]
+    write_atomically(out, render_report(reported, note))
     _print_results(reported, out, as_json=as_json)
 
 
@@ -60,7 +60,10 @@ def _read_run(path: Path) -> "ReportedRun":
         run.read_seconds(),
         run.read_environment(),
     )
-    records = collect_records(run)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} layers"), TimeRemainingColumn())
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
+        task = bar.add_task(f"closing each layer of {escape(str(path))}", total=None)
+        records = collect_records(run, lambda done, total: bar.update(task, completed=done, total=total))
     return ReportedRun(
         path=str(path),
         spec=spec,
@@ -81,7 +84,7 @@ def _print_results(runs: list["ReportedRun"], out: Path, *, as_json: bool) -> No
         rows = [{"run": run.path, **run.evaluation.model_dump(exclude_none=True), "seconds": run.seconds} for run in runs]
         print_json({"report": str(out), "runs": rows})
         return
-    headings = ["network", "parameters", "training loss", "test loss", "test", "seconds"]
+    headings = ["network", "parameters", "train loss", "test loss", "test", "seconds"]
     print_table(
         [(heading, "left" if heading == "network" else "right") for heading in headings],
         [

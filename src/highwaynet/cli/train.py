@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,9 +24,11 @@ def _flag(spec: type[BaseModel], field: str, kind: str) -> Any:
 
 
 def default_path(spec: RunSpec) -> Path:
-    """Where a run goes if nothing is said."""
+    """Where a run goes if nothing is said: a name of its own for each."""
     data = spec.data.name if spec.data.built_in else Path(spec.data.name).stem
-    return Path("runs") / f"{spec.network.name}-{spec.network.depth}-{data}-seed{spec.seed}"
+    name = f"{spec.network.name}-{spec.network.depth}-{data}-seed{spec.seed}"
+    numbers = (f"-{number}" for number in count(2))
+    return next(path for suffix in chain([""], numbers) if not (path := Path("runs") / f"{name}{suffix}").exists())
 
 
 def train_command(
@@ -36,7 +39,8 @@ def train_command(
     activation: Annotated[str | None, _flag(NetworkSpec, "activation", "NAME")] = None,
     init: Annotated[str | None, _flag(NetworkSpec, "init", "NAME")] = None,
     gate_bias: Annotated[str | None, _flag(NetworkSpec, "gate_bias", "NUMBER|auto")] = None,
-    data: Annotated[str | None, _flag(DataSpec, "name", "NAME")] = None,
+    carry: Annotated[str | None, _flag(NetworkSpec, "carry", "NAME")] = None,
+    data: Annotated[str | None, _flag(DataSpec, "name", "NAME|PATH")] = None,
     target: Annotated[str | None, _flag(DataSpec, "target", "COLUMN")] = None,
     task: Annotated[str | None, _flag(DataSpec, "task", "NAME")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help=help_for(DataSpec, "skip_bad"))] = False,
@@ -70,6 +74,7 @@ def train_command(
         "network.activation": activation,
         "network.init": init,
         "network.gate_bias": gate_bias,
+        "network.carry": carry,
         "data.name": data,
         "data.target": None if target is None else json.dumps(target),  # a column may be called 1 or true
         "data.task": task,
@@ -96,6 +101,7 @@ def train_command(
     if as_json:
         print_json({"run": str(path), "last_epoch": last.model_dump(exclude_none=True)})
         return
-    console.print(f"training {last.train}" + (f"; validation {last.validation}" if last.validation else ""), soft_wrap=True)
+    checked = f"; validation {last.validation}" if last.validation else ""
+    console.print(f"last epoch: training {last.train}{checked}", soft_wrap=True)
     place = shlex.quote(str(path))
-    console.print(f"run: {place}   next: highway evaluate {place}   highway report {place}", soft_wrap=True)
+    console.print(f"run: {place}\nnext: highway evaluate {place}\n      highway report {place}", soft_wrap=True)

@@ -3,8 +3,10 @@
 MD5 is what the publishers give. It guards against damage; a mirror is trusted no further than that.
 """
 
+import gzip
 import hashlib
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,6 +17,7 @@ from highwaynet.base.files import cannot
 
 State = Literal["ok", "missing", "damaged"]
 MIRROR_VARIABLE = "HIGHWAYNET_MIRROR"
+CONTENT_LIMIT = 2**27
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class RemoteFile:
     md5: str
     size: int
     """Exact length in bytes."""
+    content: str = ""
+    """SHA-256 of what a gzipped file holds: one that somebody unpacked or packed again is as good."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,10 @@ class RemoteSet:
     """What the archive brings into the first folder; empty where files are kept as downloaded."""
 
 
-def _idx_files(*checksums_and_sizes: tuple[str, int]) -> tuple[RemoteFile, ...]:
+def _idx_files(*checksums: tuple[str, int, str]) -> tuple[RemoteFile, ...]:
     """The four files of MNIST and of those made after it, which have the same names."""
     names = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
-    return tuple(RemoteFile(name, md5, size) for name, (md5, size) in zip(names, checksums_and_sizes, strict=True))
+    return tuple(RemoteFile(name, *known) for name, known in zip(names, checksums, strict=True))
 
 
 # The first address forwards to the second.
@@ -60,20 +65,20 @@ _TORONTO = ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kr
 REMOTE: dict[str, RemoteSet] = {
     "mnist": RemoteSet(
         downloads=_idx_files(
-            ("f68b3c2dcbeaaa9fbdd348bbdeb94873", 9_912_422),
-            ("d53e105ee54ea40749a09fcbcd1e9432", 28_881),
-            ("9fb629c4189551a2d022fa330f9573f3", 1_648_877),
-            ("ec29112dd5afa0611ce80d1b7f02629c", 4_542),
+            ("f68b3c2dcbeaaa9fbdd348bbdeb94873", 9_912_422, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+            ("d53e105ee54ea40749a09fcbcd1e9432", 28_881, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+            ("9fb629c4189551a2d022fa330f9573f3", 1_648_877, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+            ("ec29112dd5afa0611ce80d1b7f02629c", 4_542, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
         ),
         mirrors=("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
         folders=("mnist", "MNIST/raw", "."),
     ),
     "fashion-mnist": RemoteSet(
         downloads=_idx_files(
-            ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
-            ("25c81989df183df01b3e8a0aad5dffbe", 29_515),
-            ("bef4ecab320f06d8554ea6380940ec79", 4_422_102),
-            ("bb300cfdad3c16e7a12a480ee83cd310", 5_148),
+            ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880, "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"),
+            ("25c81989df183df01b3e8a0aad5dffbe", 29_515, "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"),
+            ("bef4ecab320f06d8554ea6380940ec79", 4_422_102, "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"),
+            ("bb300cfdad3c16e7a12a480ee83cd310", 5_148, "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"),
         ),
         mirrors=(
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -141,7 +146,16 @@ def survey(name: str, root: Path) -> list[tuple[str, State, Path]]:
     folders = [root / folder for folder in known.folders]
     if known.contents:
         return [(file.name, *_state(file.name, file.sha256, "sha256", folders, root)) for file in known.contents]
-    return [(file.name, *_state(file.name, file.md5, "md5", folders, root)) for file in known.downloads]
+    return [(file.name, *_downloaded_state(file, folders, root)) for file in known.downloads]
+
+
+def _downloaded_state(file: RemoteFile, folders: list[Path], root: Path) -> tuple[State, Path]:
+    state, place = _state(file.name, file.md5, "md5", folders, root)
+    if state != "ok" and file.content:
+        for path in (folder / name for folder in folders for name in (file.name, file.name.removesuffix(".gz"))):
+            if _content_digest(path) == file.content:
+                return "ok", path
+    return state, place
 
 
 def _state(name: str, checksum: str, algorithm: Literal["md5", "sha256"], folders: list[Path], root: Path) -> tuple[State, Path]:
@@ -156,6 +170,22 @@ def _state(name: str, checksum: str, algorithm: Literal["md5", "sha256"], folder
         if found is not None and (folder != root or found not in others):
             state = "damaged"
     return state, folders[0] / name
+
+
+def _content_digest(path: Path) -> str | None:
+    """The SHA-256 of what a file holds, unpacked if it is gzipped; None where it cannot be read or is larger than such files are."""
+    found = hashlib.sha256()
+    try:
+        with path.open("rb") as stream:
+            zipped = stream.read(2) == b"\x1f\x8b"
+        left = CONTENT_LIMIT
+        with gzip.open(path) if zipped else path.open("rb") as stream:
+            while left > 0 and (piece := stream.read(min(left, 2**20))):
+                found.update(piece)
+                left -= len(piece)
+    except (OSError, EOFError, zlib.error):
+        return None
+    return found.hexdigest() if left > 0 else None
 
 
 def digest(path: Path, algorithm: Literal["md5", "sha256"]) -> str | None:

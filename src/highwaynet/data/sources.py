@@ -117,7 +117,7 @@ def _read_images(spec: DataSpec, path: Path) -> Source:
     samples, names, skipped, form = read_image_folder(path, resize=spec.resize, colour=spec.colour or "auto", skip_bad=bool(spec.skip_bad))
     colours = "grey" if form.channels == 1 else "colour"
     found = f"a folder of {len(samples):,} {colours} images of {form.height}×{form.width} pixels; {_asked('classification', names)}"
-    found += f"; {len(skipped)} files that cannot be read were left out" if skipped else ""
+    found += f"; left out, because they cannot be read: {len(skipped)}" if skipped else ""
     return Source(found, "images", "classification", names, samples, full_scale=255.0)
 
 

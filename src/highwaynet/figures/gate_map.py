@@ -16,7 +16,7 @@ def draw_gate_map(record: GatesRecord) -> Figure:
     layers, blocks = table.shape
     top = max(0.1, math.ceil(10 * table.max()) / 10)
     with house_style():
-        figure = Figure(figsize=(WIDTH, min(5.5, max(2.4, 1.2 + 3.4 * layers / max(layers, blocks)))))
+        figure = Figure(figsize=(WIDTH, min(5.5, max(3.0, 1.2 + 3.4 * layers / max(layers, blocks)))))
         axes = figure.subplots()
         axes.grid(False)
         extent = (0.5, blocks + 0.5, layers + 0.5, 0.5)

@@ -46,8 +46,8 @@ class ReportedRun:
         return f"{self.spec.network.depth}-layer {self.spec.network.kind}"
 
 
-def render_report(runs: list[ReportedRun]) -> str:
-    """The page for these runs."""
+def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
+    """The page for these runs, with a remark of the user's at the top."""
     labels = distinct_labels(runs)
     colours = run_colours([run.spec.network.kind for run in runs])
     curves = [Curve(label, colour, run.history) for label, colour, run in zip(labels, colours, runs, strict=True)]
@@ -64,6 +64,7 @@ def render_report(runs: list[ReportedRun]) -> str:
         views=views,
         settings=_settings(runs),
         data=", ".join(sorted({run.spec.data.name if run.spec.data.built_in else Path(run.spec.data.name).name for run in runs})),
+        note=note,
         found=sorted({run.data.found for run in runs}),
         results=_results(runs),
         environments=_environments(runs),
@@ -132,11 +133,8 @@ def _settings(runs: list[ReportedRun]) -> list[dict[str, Any]]:
                 flat |= {f"{section}.{field}": f"{value}" for field, value in values.items()}
             else:
                 flat[section] = f"{values}"
-        flat["parameters"] = f"{run.evaluation.parameters:,}"
-        flat["training time"] = f"{run.seconds:.1f} s"
         tables.append(flat)
-    order = [*_field_names(RunSpec), "parameters", "training time"]
-    names = sorted({name for table in tables for name in table}, key=order.index)
+    names = sorted({name for table in tables for name in table}, key=_field_names(RunSpec).index)
     rows = [{"name": name, "values": [table.get(name, "–") for table in tables]} for name in names]
     return [row | {"same": len(set(row["values"])) == 1} for row in rows]
 

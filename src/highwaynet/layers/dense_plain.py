@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 
-import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
-from highwaynet.layers.stacking import stacked_parameters, without_layers
+from highwaynet.layers.stacking import stacked_parameters, start_stack_, without_layers
 
 
 class DensePlain(nn.Module):
@@ -24,6 +23,7 @@ class DensePlain(nn.Module):
         init_std: Standard deviation for ``init="normal"``.
         generator: Where the weights come from; torch's global generator if None.
 
+    >>> import torch
     >>> DensePlain(784, 50)(torch.zeros(2, 784)).shape
     torch.Size([2, 50])
     """
@@ -50,10 +50,7 @@ class DensePlain(nn.Module):
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
         """Start anew: weights by `init`, biases at 0."""
-        with torch.no_grad():
-            for layer in self.weight:
-                initialise_(layer, self.init, std=self.init_std, generator=generator)
-            self.bias.zero_()
+        start_stack_(self.weight, self.bias, self.init, std=self.init_std, generator=generator)
 
     @property
     def num_layers(self) -> int:

@@ -37,6 +37,11 @@ class Highway(nn.Module):
         depth: int = 1,
     ) -> None:
         super().__init__()
+        for name, value in (("transform", transform), ("gate", gate), ("carry", carry)):
+            if not isinstance(value, nn.Module) and not (name == "carry" and value is None):
+                raise TypeError(f"{name} = {value!r}: give a module, for instance nn.Linear(n, n)")
+        if gate is transform or carry is transform or carry is gate:
+            raise ValueError("transform, gate and carry must be modules of their own: the same one was given twice")
         self.transform = transform
         self.gate = gate
         self.carry = carry

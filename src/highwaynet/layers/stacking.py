@@ -6,7 +6,10 @@ from operator import index
 from typing import Protocol, TypeVar
 
 import torch
-from torch import nn
+from torch import Generator, Tensor, nn
+
+from highwaynet.layers.initialisation import initialise_
+from highwaynet.layers.names import Init
 
 
 class Stack(Protocol):
@@ -26,6 +29,14 @@ def stacked_parameters(layers: int, rows: int, columns: int) -> tuple[nn.Paramet
     if min(rows, columns) < 1:
         raise ValueError(f"width = {min(rows, columns)}: must be at least 1")
     return nn.Parameter(torch.empty(layers, rows, columns)), nn.Parameter(torch.empty(layers, rows))
+
+
+def start_stack_(weight: Tensor, bias: Tensor, init: Init, *, std: float, generator: Generator | None) -> None:
+    """Fill a stack whose layers have one part each: weights by `init`, biases with 0."""
+    with torch.no_grad():
+        for layer in weight:
+            initialise_(layer, init, std=std, generator=generator)
+        bias.zero_()
 
 
 def without_layers(stack: StackT, removed: Iterable[int]) -> StackT:

@@ -48,7 +48,8 @@ class RunDirectory:
         if not path.is_dir():
             raise InputError(f"{path} is a file: name a folder for the run")
         if not overwrite:
-            raise InputError(f"{path} exists already: name another folder with --out, or replace it with --overwrite")
+            way = ", or replace it with --overwrite" if (path / SPEC).exists() or not any(path.iterdir()) else ""
+            raise InputError(f"{path} exists already: name another folder with --out{way}")
         if any(path.iterdir()) and not (path / SPEC).exists():
             raise InputError(f"{path} is not a run directory (it has no {SPEC}): nothing is overwritten there")
 
@@ -169,7 +170,8 @@ class RunDirectory:
         """Write tensors and their sidecar; the sidecar comes last, and without it a checkpoint does not count."""
         content = safetensors.torch.save({key: tensor.contiguous() for key, tensor in tensors.items()})
         write_atomically(self._checkpoints / f"{name}.safetensors", content)
-        record = CheckpointRecord(epoch=epoch, step=step, sha256=sha256(content))
+        spec = sha256(read_bytes(self.path / SPEC))
+        record = CheckpointRecord(epoch=epoch, step=step, sha256=sha256(content), spec_sha256=spec)
         write_atomically(self._checkpoints / f"{name}.json", record.model_dump_json(indent=2) + "\n")
 
     def checkpoint_record(self, name: str = FINAL) -> CheckpointRecord:
@@ -180,8 +182,11 @@ class RunDirectory:
         return _parsed(CheckpointRecord, read_text(path), str(path))
 
     def load_checkpoint(self, name: str = FINAL) -> dict[str, Tensor]:
-        """The tensors of a checkpoint, after their checksum was found right."""
-        return _checked_tensors(self._checkpoints / f"{name}.safetensors", self.checkpoint_record(name).sha256)
+        """The tensors of a checkpoint, after its checksum and that of its spec were found right."""
+        record = self.checkpoint_record(name)
+        if sha256(read_bytes(self.path / SPEC)) != record.spec_sha256:
+            raise InputError(f"{self.path / SPEC} was changed after the run was made: what it says does not belong to the weights")
+        return _checked_tensors(self._checkpoints / f"{name}.safetensors", record.sha256)
 
     def fingerprint(self) -> str:
         """Changes when the spec, the learned statistics or the final weights change; records of analyses are kept under it."""

@@ -116,6 +116,8 @@ class CheckpointRecord(Spec):
     """Steps that had been taken."""
     sha256: str
     """Checksum of the safetensors file."""
+    spec_sha256: str
+    """Checksum of the spec.toml that it belongs to."""
 
 
 class StoredData(Spec):

@@ -87,7 +87,7 @@ class RunSpec(Spec):
 def parse_toml(text: str, source: Path) -> dict[str, Any]:
     """The values in a TOML text; `source` is named in the error if it is broken."""
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))  # some editors begin files with a mark
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{source} is not valid TOML: {error}") from error
 

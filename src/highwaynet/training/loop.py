@@ -125,8 +125,8 @@ def fit(spec: RunSpec, data: Dataset, run: RunDirectory, watcher: Watcher | None
         validated = evaluate(network, data.validation) if data.validation else None
         if not _finite(network, trained, validated or evaluate(network, data.train.head(EVALUATION_BATCH))):
             raise HighwayError(
-                f"the loss or a weight is no longer finite in epoch {epoch}: try a training.learning_rate below {training.learning_rate} "
-                f"(the finished epochs are in {run.path})"
+                f"the loss or a weight is no longer finite in epoch {epoch}: try a training.learning_rate below {training.learning_rate}, "
+                f"or other start weights (what was finished is in {run.path})"
             )
         line = EpochRecord.of(trained, validated, epoch=epoch, step=step, learning_rate=optimiser.param_groups[0]["lr"])
         seconds = time.perf_counter() - started
