@@ -36,6 +36,16 @@ def test_every_crop_is_a_window_of_the_padded_image_and_all_places_occur() -> No
     assert len(places) == 25
 
 
+def test_crops_of_other_shapes_and_pads_do_not_meet() -> None:
+    small, first = IMAGES[:9, :1, :4, :4], apply(Augmentation(crop=2))
+    assert set(apply(Augmentation(crop=3), small).unique().tolist()) <= {0, *small.unique().tolist()}
+    assert torch.equal(apply(Augmentation(crop=2)), first)
+    whole = apply(Augmentation(crop=2), torch.full_like(IMAGES, 7))
+    apply(Augmentation(crop=4), IMAGES[:, :, :3, :1])  # the same padded shape, another border
+    assert torch.equal(apply(Augmentation(crop=2), torch.full_like(IMAGES, 7)), whole)
+    assert whole.data_ptr() != apply(Augmentation(crop=2), IMAGES).data_ptr()
+
+
 def test_mirroring_flips_about_half_of_them() -> None:
     flipped = [torch.equal(image.flip(2), new) for image, new in zip(IMAGES, apply(Augmentation(mirror=True)), strict=True)]
     kept = [torch.equal(image, new) for image, new in zip(IMAGES, apply(Augmentation(mirror=True)), strict=True)]

@@ -5,7 +5,9 @@ pixels.
 """
 
 import math
+import threading
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -43,14 +45,34 @@ class Augmentation:
 
 def _crop(images: Tensor, pad: int, generator: Generator) -> Tensor:
     """Cut windows out of the padded images, row by row: each row of a window is one piece of memory."""
-    count, channels, height, width = images.shape
-    padded = F.pad(images, (pad, pad, pad, pad)).contiguous()
-    tall, wide = padded.shape[2:]
-    top, left = torch.randint(2 * pad + 1, (2, count, 1, 1), generator=generator)
-    planes = torch.arange(count * channels).view(count, channels, 1) * (tall * wide)
-    starts = planes + (top + torch.arange(height)) * wide + left  # (batch, channels, height): where each row begins
+    padded = _padded(images, pad)
+    top, left = torch.randint(2 * pad + 1, (2, len(images), 1, 1), generator=generator)
+    starts = _row_starts(*images.shape[:3], *padded.shape[2:]) + (top * padded.shape[3] + left)  # (batch, channels, height)
+    width = images.shape[3]
     pieces = padded.flatten().as_strided((padded.numel() - width + 1, width), (1, 1))  # every piece of a row's length, a view
     return pieces.index_select(0, starts.flatten()).view(images.shape)
+
+
+def _padded(images: Tensor, pad: int) -> Tensor:
+    """The images with zeros around them, in memory that the next call with this shape overwrites: its border stays zero."""
+    count, channels, height, width = images.shape
+    shape = (count, channels, height + 2 * pad, width + 2 * pad)
+    buffer: Tensor | None = getattr(_kept, "padded", None)
+    if buffer is None or buffer.shape != shape or buffer.dtype != images.dtype or _kept.pad != pad:
+        buffer = torch.zeros(shape, dtype=images.dtype)
+        _kept.padded, _kept.pad = buffer, pad
+    buffer[:, :, pad : pad + height, pad : pad + width] = images
+    return buffer
+
+
+_kept = threading.local()
+
+
+@lru_cache(maxsize=4)
+def _row_starts(count: int, channels: int, height: int, tall: int, wide: int) -> Tensor:
+    """Where the rows of the windows at the upper left corners begin, in images of tall × wide: (count, channels, height)."""
+    planes = torch.arange(count * channels).view(count, channels, 1) * (tall * wide)
+    return planes + torch.arange(height) * wide
 
 
 def _rotate(images: Tensor, angles: Tensor) -> Tensor:
