@@ -164,7 +164,7 @@ def test_orientation_behind_the_pixels_counts_too(tmp_path: Path) -> None:
     late = png(4, 3, (b"IDAT", zlib.compress(b"".join(b"\0" + row.tobytes() for row in GREY))), (b"eXIf", exif))
     two_classes(tmp_path)
     (tmp_path / "cat" / "1.png").write_bytes(late)
-    assert "data.resize" in refusal(tmp_path)
+    assert "--resize" in refusal(tmp_path)
     inputs = read_images([tmp_path / "cat" / "1.png"], ImageForm(1, 4, 3))
     assert np.array_equal(inputs[0, 0], np.rot90(GREY, -1))
 
@@ -196,7 +196,7 @@ def test_mixed_sizes_are_refused_with_two_names(tmp_path: Path) -> None:
     save(tmp_path / "dog" / "2.png", np.zeros((7, 9), np.uint8))
     said = refusal(tmp_path)
     assert f"{tmp_path / 'cat' / '1.png'} has 3×4 and {tmp_path / 'dog' / '2.png'} has 7×9" in said
-    assert "`--set data.resize=[32,32]`" in said
+    assert "`--resize 32x32`" in said
 
 
 @pytest.mark.parametrize("resize", [(0, 4), (4, -1), (100_000, 100_000)])
@@ -223,7 +223,7 @@ def test_a_bad_image_is_refused_or_skipped(tmp_path: Path, content: bytes) -> No
     bad.write_bytes(content)
     said = refusal(tmp_path)
     assert str(bad) in said
-    assert "`--set data.skip_bad=true`" in said
+    assert "`--skip-bad`" in said
     samples, _, skipped, _ = read_image_folder(tmp_path, skip_bad=True)
     assert skipped == [bad]
     assert samples.inputs.shape == (2, 1, 3, 4)

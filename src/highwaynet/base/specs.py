@@ -7,6 +7,8 @@ from pydantic_core import ErrorDetails
 
 from highwaynet.base.errors import InputError, unknown
 
+_PLAIN_WORDS = {"model_type": "a section, with a field on each line", "tuple_type": "a list, as [1, 2]"}
+
 SpecT = TypeVar("SpecT", bound=BaseModel)
 
 VARYING = {"width", "init", "learning_rate", "validation"}
@@ -47,7 +49,7 @@ def _sentence(spec: type[BaseModel], details: list[ErrorDetails]) -> str:
         else:
             field = ".".join(part for part in place if part.isidentifier() and part not in {"float", "int", "str"})
             wanted = detail["msg"].removeprefix("Input should be ")
-            wanted = "a section, with a field on each line" if detail["type"] == "model_type" else wanted
+            wanted = _PLAIN_WORDS.get(detail["type"], wanted)
             clauses.setdefault(f"{field or 'the spec'} = {detail['input']!r}: should be ", []).append(wanted)
     return "; ".join(start + ", or ".join(wanted) for start, wanted in clauses.items())
 

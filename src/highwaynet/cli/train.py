@@ -1,6 +1,7 @@
 """`highway train`."""
 
 import json
+import re
 import shlex
 from itertools import chain, count
 from pathlib import Path
@@ -43,6 +44,8 @@ def train_command(
     data: Annotated[str | None, _flag(DataSpec, "name", "NAME|PATH")] = None,
     target: Annotated[str | None, _flag(DataSpec, "target", "COLUMN")] = None,
     task: Annotated[str | None, _flag(DataSpec, "task", "NAME")] = None,
+    resize: Annotated[str | None, _flag(DataSpec, "resize", "HEIGHTxWIDTH")] = None,
+    colour: Annotated[str | None, _flag(DataSpec, "colour", "NAME")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help=help_for(DataSpec, "skip_bad"))] = False,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     validation: Annotated[str | None, _flag(DataSpec, "validation", "NUMBER")] = None,
@@ -78,6 +81,8 @@ def train_command(
         "data.name": data,
         "data.target": None if target is None else json.dumps(target),  # a column may be called 1 or true
         "data.task": task,
+        "data.resize": f"[{resize.replace('x', ',')}]" if resize and re.fullmatch(r"\d+x\d+", resize) else resize,
+        "data.colour": colour,
         "data.skip_bad": "true" if skip_bad else None,
         "data.validation": validation,
         "training.epochs": epochs,

@@ -47,7 +47,7 @@ class ImageForm:
         if size > MOST_BYTES:
             raise InputError(
                 f"{images:,} images of {self.height}×{self.width} pixels need {size / 2**30:.1f} GiB, the limit is"
-                f" {MOST_BYTES / 2**30:g}: use fewer or smaller images (`--set data.resize=[32,32]`)"
+                f" {MOST_BYTES / 2**30:g}: use fewer or smaller images (`--resize 32x32`)"
             )
         try:
             return np.empty(shape, np.uint8)
@@ -243,7 +243,7 @@ def _bad_ones(skipped: list[Path] | None, path: Path) -> Iterator[None]:
         yield
     except _BadImageError as error:
         if skipped is None:
-            raise InputError(f"{error}: replace it, or skip such files with `--set data.skip_bad=true`") from error
+            raise InputError(f"{error}: replace it, or skip such files with `--skip-bad`") from error
         skipped.append(path)
 
 
@@ -259,7 +259,7 @@ def _common_size(headers: list[_Header]) -> tuple[int, int]:
 def _mixed_sizes(first: Path | str, size: tuple[int, int], other: Path, other_size: tuple[int, int]) -> InputError:
     return InputError(
         f"the images have different sizes, height × width: {first} has {size[0]}×{size[1]} and {other} has {other_size[0]}×{other_size[1]}:"
-        " bring them to one size with `--set data.resize=[32,32]`"
+        " bring them to one size with `--resize 32x32`"
     )
 
 
