@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 
 import highwaynet
+from highwaynet import DataSpec
+from highwaynet.base.errors import InputError
 from highwaynet.data.load import load_dataset
 from highwaynet.runs.directory import RunDirectory
 from support import Highway
@@ -101,7 +103,7 @@ def test_a_table_with_categories_and_gaps(highway: Highway, tmp_path: Path, regr
     run = RunDirectory.open(tmp_path / "run")
     tested = load_dataset(run.read_spec().data, run.load_preparation()).test.rows.tolist()
     if regression:
-        errors = np.array([float(answers[row]["price"]) - float(rows[row]["price"]) for row in tested])
+        errors = np.array([float(answers[row]["prediction"]) - float(rows[row]["price"]) for row in tested])
         assert np.sqrt(np.mean(errors**2)) == pytest.approx(score["rmse"], rel=1e-5)
         targets = np.array([float(rows[row]["price"]) for row in tested])
         assert 1 - np.sum(errors**2) / np.sum((targets - targets.mean()) ** 2) == pytest.approx(score["r2"], rel=1e-5)
@@ -110,6 +112,14 @@ def test_a_table_with_categories_and_gaps(highway: Highway, tmp_path: Path, regr
     else:
         assert np.mean([answers[row]["class"] == rows[row]["price"] for row in tested]) == score["accuracy"]
         assert score["accuracy"] > 0.8
+    model = highwaynet.load(tmp_path / "run")
+    columns = {name: [row[name] for row in rows] for name in ("size", "colour")}
+    assert model.predict(columns).tolist() == model.predict(tmp_path / "new.csv").tolist()
+    assert model.predict(columns).tolist() == [answer["prediction" if regression else "class"] for answer in answers]
+    one = {"size": [None], "colour": ["purple"]}  # a gap, and a category that training never saw
+    assert model.predict(one).shape == (1,)
+    with pytest.raises(InputError, match="give a path, a mapping"):
+        model.predict([[1.0, 2.0]])
     report = highway("report", "run")
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "report.html").read_text()
@@ -130,6 +140,54 @@ def test_arrays(highway: Highway, tmp_path: Path) -> None:
     assert len(table) == 50
     assert float(table[0]["probability of high"]) + float(table[0]["probability of low"]) == pytest.approx(1)
     assert "the first 40 of 50" in highway("predict", "run", "new.npy").stdout
+
+
+def test_images_and_arrays_together_are_refused_also_as_a_folder(highway: Highway, tmp_path: Path) -> None:
+    image_folder(tmp_path / "pictures")
+    assert highway("train", "--data", "pictures/", *QUICK, "--out", "run").returncode == 0
+    np.save(tmp_path / "rows.npy", np.zeros((3, 1, 10, 8), np.uint8))
+    result = highway("predict", "run", "pictures", "rows.npy")
+    assert result.returncode == 2
+    assert "not both at once" in result.stderr
+    assert len(predictions(highway, "run", "rows.npy")) == 3
+    np.save(tmp_path / "rows.npy", np.full((3, 1, 10, 8), 0.5, np.float32))
+    assert "trained on pixels from 0 to 255" in highway("predict", "run", "rows.npy").stderr
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, np.float64])
+def test_pixels_are_scaled_however_they_are_stored(kind: type, tmp_path: Path) -> None:
+    pixels = RNG.integers(0, 256, (60, 5, 5, 3)).astype(kind)
+    np.savez(tmp_path / "set.npz", images=pixels, labels=np.arange(60) % 2)
+    data = load_dataset(DataSpec(name=str(tmp_path / "set.npz")))
+    inputs = next(iter(data.train.batches(10)))[0]
+    assert inputs.shape == (10, 3, 5, 5)
+    np.testing.assert_allclose(inputs.numpy(), pixels[data.train.rows[:10]].transpose(0, 3, 1, 2) / 255, rtol=1e-6)
+
+
+def test_data_that_changed_after_the_run_are_noticed(highway: Highway, tmp_path: Path) -> None:
+    path = table(tmp_path / "prices.csv", regression=True)
+    assert highway("train", "--data", path, "--target", "price", *QUICK, "--out", "run").returncode == 0
+    header, *rows = path.read_text().splitlines()
+    for changed in ([*rows, rows[0]], rows[::-1], [rows[0].replace("e", "x"), *rows[1:]] if "e" in rows[0] else rows[1:]):
+        path.write_text("\n".join([header, *changed]) + "\n")
+        result = highway("evaluate", "run")
+        assert result.returncode == 2
+        assert "the data have changed since the run was made" in result.stderr
+    path.write_text("\n".join([header, *rows]) + "\n")
+    assert highway("evaluate", "run").returncode == 0
+
+
+@pytest.mark.parametrize("target", ["input", "1", "true", "prix 😀"])
+def test_a_target_may_have_any_name(target: str, highway: Highway, tmp_path: Path) -> None:
+    lines = [f"size,{target}", *(f"{n},{3.5 * n}" for n in range(100))]
+    (tmp_path / "1.5.csv").write_text("\n".join(lines) + "\n")
+    result = highway("train", "--data", "1.5.csv", "--target", target, *QUICK, "--learning-rate", 0.05, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    assert RunDirectory.open(tmp_path / "run").read_spec().data.target == target
+    (tmp_path / "new.csv").write_text("size\n10\n")
+    (answer,) = predictions(highway, "run", "new.csv")
+    assert set(answer) == {"input", "prediction"}
+    assert highway("predict", "run", "new.csv").returncode == 0
 
 
 def test_a_run_repeats_from_another_folder(highway: Highway, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_the_demo_trains_both_networks_under_one_budget() -> None:
     assert (plain.training.epochs, plain.training.batch_size) == (highway.training.epochs, highway.training.batch_size)
     assert (plain.data, plain.seed) == (highway.data, highway.seed)
     record = json.loads((ROOT / "results" / "demo-search.json").read_text())
+    search = runpy.run_path(str(ROOT / "examples" / "demo" / "search.py"))
     for spec in (plain, highway):
-        trials = [trial for trial in record["trials"] if trial["network"] == spec.network.name and trial["last_epoch"]]
-        best = min(trials, key=lambda trial: trial["last_epoch"]["validation_loss"])["spec"]
-        assert spec_from_values(best) == spec, "the demo's settings are the best of the search"
+        trial = search["best_trial"](spec.network.name, record["trials"], record["finals"])
+        assert search["draw"](spec.network.name, trial) == spec, "the demo's settings are the best of the search"

@@ -233,13 +233,13 @@ def test_classes(tmp_path: Path, stored: np.ndarray, targets: list[int], names: 
 def test_floats_are_regressed_on(tmp_path: Path, dtype: type) -> None:
     data = read_arrays(npz(tmp_path, x=X, y=np.array([[0.5], [1], [-2], [3]], dtype)))
     assert (data.task, data.class_names) == ("regression", ())
-    assert data.train.targets.dtype == np.float32
+    assert data.train.targets.dtype == np.float64
     assert data.train.targets.tolist() == [0.5, 1, -2, 3]
 
 
 def test_the_task_can_be_chosen(tmp_path: Path) -> None:
     data = read_arrays(npz(tmp_path, x=X, y=np.array([5, 1, 1, 9])), task="regression")
-    assert data.train.targets.dtype == np.float32
+    assert data.train.targets.dtype == np.float64
     assert (data.task, data.train.targets.tolist()) == ("regression", [5, 1, 1, 9])
     data = read_arrays(npz(tmp_path, x=X, y=np.array([5.0, 1, 1, 9])), task="classification")
     assert (data.train.targets.tolist(), data.class_names) == ([1, 0, 0, 2], ("1", "5", "9"))

@@ -127,7 +127,7 @@ def test_numbers(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1_000", "١", "0x10", "1e", ".", "-", "1,5", "5 kg", "NAN", "-nan", "infinite", "1 2", "e5", "2020-01-01"]
+    "text", ["1_000", "١", "0x10", "1e", ".", "-", "1,5,2", "5 kg", "NAN", "-nan", "infinite", "1 2", "e5", "2020-01-01"]
 )
 def test_other_texts_are_categories_also_where_python_would_take_them_for_numbers(tmp_path: Path, text: str) -> None:
     assert plain(read_table(written(tmp_path, f"n;m\n{text};1\n2;1\n")))["n"] == ("category", [text, "2"])
@@ -371,7 +371,7 @@ def test_the_task_follows_from_the_values() -> None:
     assert target_of(["b", "a", "b"]) == ("classification", ("a", "b"), [1, 0, 1], "int64")
     assert target_of([10.0, 2.0] * 3) == ("classification", ("2", "10"), [1, 0] * 3, "int64")
     assert target_of([-1.0, 1.0] * 3)[1] == ("-1", "1")
-    assert target_of([1.0, 2.5] * 3) == ("regression", (), [1.0, 2.5] * 3, "float32")
+    assert target_of([1.0, 2.5] * 3) == ("regression", (), [1.0, 2.5] * 3, "float64")
     assert target_of([1.0, 2.0, 1.0, 2.0])[0] == "regression"  # two values are not fewer than half of four rows
     assert target_of([1.0, 2.0, 1.0, 2.0, 1.0])[0] == "classification"
     assert target_of([float(number % 20) for number in range(100)])[0] == "classification"
@@ -379,11 +379,11 @@ def test_the_task_follows_from_the_values() -> None:
 
 
 def test_the_task_can_be_chosen() -> None:
-    assert target_of([1.0, 2.0] * 3, "regression") == ("regression", (), [1.0, 2.0] * 3, "float32")
+    assert target_of([1.0, 2.0] * 3, "regression") == ("regression", (), [1.0, 2.0] * 3, "float64")
     assert target_of([2.5, 1.0, -3.0, 1e20], "classification") == ("classification", ("-3", "1", "2.5", "1e+20"), [2, 1, 0, 3], "int64")
     assert target_of(["10", "9", "x"], "classification")[1] == ("10", "9", "x")
     assert target_of(["10", "9", "9"])[1] == ("9", "10")
-    assert target_of([0.1], "regression")[2] == [float(np.float32(0.1))]
+    assert target_of([0.1], "regression")[2] == [0.1]
 
 
 def test_a_target_that_does_not_do() -> None:
@@ -651,3 +651,12 @@ def test_flips_in_parquet(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("cell", ["1" * 130_000 + "x", "1." + "1" * 130_000, '"' + '""' * 60_000 + '"', "e" * 130_000])
 def test_long_cells_take_no_time(tmp_path: Path, cell: str) -> None:
     read_or_refuse(tmp_path / "data.csv", f"a,b\n{cell},1\n{cell},2\n".encode())
+
+
+def test_decimal_commas_of_spreadsheets_are_numbers_where_commas_do_not_separate(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("weight;kind\n2529,53;x\n-1,5;y\n3;x\n;y\n", encoding="utf-8-sig")
+    column = read_table(tmp_path / "a.csv").column("weight")
+    assert column.kind == "number"
+    np.testing.assert_array_equal(column.values, [2529.53, -1.5, 3.0, np.nan])
+    (tmp_path / "b.csv").write_text('weight,kind\n"2529,53",x\n"1,5",y\n')
+    assert read_table(tmp_path / "b.csv").column("weight").kind == "category"

@@ -7,7 +7,7 @@ from pydantic_core import ErrorDetails
 
 from highwaynet.base.errors import InputError, unknown
 
-_PLAIN_WORDS = {"model_type": "a section, with a field on each line", "tuple_type": "a list, as [1, 2]"}
+_PLAIN_WORDS = {"model_type": "a section, with a field on each line", "tuple_type": 'a list, for instance [32, 32] or ["scale"]'}
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 

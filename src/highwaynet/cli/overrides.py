@@ -20,7 +20,7 @@ def gather_spec(source: Path | None, flags: dict[str, str | None], settings: lis
     """
     path = source / SPEC if source is not None and source.is_dir() else source
     values = read_spec_values(path) if path is not None else {}
-    changes = [(field, parse_value(text)) for field, text in flags.items() if text is not None]
+    changes = [(field, text if field in TEXTS else parse_value(text)) for field, text in flags.items() if text is not None]
     changes += map(parse_setting, settings)
     _drop_dependent(values, dict(changes))
     for field, value in changes:
@@ -28,6 +28,9 @@ def gather_spec(source: Path | None, flags: dict[str, str | None], settings: lis
     _make_absolute(values)
     return spec_from_values(values, None if changes else path)
 
+
+TEXTS = {"data.name", "data.target"}
+"""Fields that hold any text: a folder may be called 1.5 and a column true."""
 
 DEPENDENT = {
     "network.name": ("network.width", "network.gate_bias", "network.carry"),

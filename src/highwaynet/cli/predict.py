@@ -34,17 +34,17 @@ def predict_command(
     from highwaynet.runs.new_inputs import read_new_inputs
 
     model = load(run)
-    names, raw = read_new_inputs(inputs, model.data)
     answers: list[dict[str, Any]] = []
-    if model.data.task == "classification":
+    for names, raw in read_new_inputs(inputs, model.data):
+        if model.data.task == "regression":
+            answers += [{"input": name, "prediction": value} for name, value in zip(names, model.predict(raw).tolist(), strict=True)]
+            continue
         for name, shares in zip(names, model.predict_proba(raw).tolist(), strict=True):
             best = max(range(len(shares)), key=shares.__getitem__)
             by_class = dict(zip(model.data.class_names, shares, strict=True))
             answers.append({"input": name, "class": model.data.class_names[best], "probability": shares[best], "probabilities": by_class})
-    else:
-        answers = [{"input": name, model.data.target_name: value} for name, value in zip(names, model.predict(raw).tolist(), strict=True)]
     if as_json:
-        print_json({"run": str(run), "task": model.data.task, "predictions": answers})
+        print_json({"run": str(run), "task": model.data.task, "target": model.data.target_name, "predictions": answers})
     elif as_csv:
         _print_csv(answers)
     else:
@@ -67,6 +67,6 @@ def _print_answers(answers: list[dict[str, Any]], target: str) -> None:
         rows = [[answer["input"], answer["class"], percent(answer["probability"])] for answer in answers[:SHOWN]]
     else:
         columns = [("input", "left"), (target, "right")]
-        rows = [[answer["input"], f"{answer[target]:.6g}"] for answer in answers[:SHOWN]]
+        rows = [[answer["input"], f"{answer['prediction']:.6g}"] for answer in answers[:SHOWN]]
     more = f"the first {SHOWN} of {len(answers):,}; --csv or --json prints all" if len(answers) > SHOWN else None
     print_table(columns, rows, title=more)

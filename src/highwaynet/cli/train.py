@@ -1,7 +1,5 @@
 """`highway train`."""
 
-import json
-import re
 import shlex
 from itertools import chain, count
 from pathlib import Path
@@ -11,7 +9,7 @@ import typer
 from pydantic import BaseModel
 
 from highwaynet.base.specs import help_for
-from highwaynet.cli.data import DATA_ROOT, use_data_root
+from highwaynet.cli.data import DATA_ROOT, data_flags, use_data_root
 from highwaynet.cli.output import console, print_json
 from highwaynet.cli.overrides import gather_spec
 from highwaynet.data.spec import DataSpec
@@ -78,12 +76,7 @@ def train_command(
         "network.init": init,
         "network.gate_bias": gate_bias,
         "network.carry": carry,
-        "data.name": data,
-        "data.target": None if target is None else json.dumps(target),  # a column may be called 1 or true
-        "data.task": task,
-        "data.resize": f"[{resize.replace('x', ',')}]" if resize and re.fullmatch(r"\d+x\d+", resize) else resize,
-        "data.colour": colour,
-        "data.skip_bad": "true" if skip_bad else None,
+        **data_flags(data, target, task, resize, colour, skip_bad),
         "data.validation": validation,
         "training.epochs": epochs,
         "training.batch_size": batch_size,
@@ -109,4 +102,6 @@ def train_command(
     checked = f"; validation {last.validation}" if last.validation else ""
     console.print(f"last epoch: training {last.train}{checked}", soft_wrap=True)
     place = shlex.quote(str(path))
-    console.print(f"run: {place}\nnext: highway evaluate {place}\n      highway report {place}", soft_wrap=True)
+    console.print(
+        f"run: {place}\nnext: highway evaluate {place}\n      highway predict {place} FILE...\n      highway report {place}", soft_wrap=True
+    )

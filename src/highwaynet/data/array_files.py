@@ -290,13 +290,13 @@ def _hot_columns(array: NDArray[Any]) -> NDArray[np.int64] | None:
 
 
 def _as_numbers(columns: dict[str, NDArray[Any]], where: dict[str, str]) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Targets of a regression, (n,) float32 each; no class names."""
+    """Targets of a regression, (n,) float64 each; no class names."""
     targets = {}
     for name, column in columns.items():
         if column.dtype.kind in "US":
             raise InputError(f"{where[name]} holds texts: a regression needs numbers")
         with np.errstate(all="ignore"):
-            targets[name] = column.astype(np.float32)
+            targets[name] = column.astype(np.float64)
         wrong = ~np.isfinite(targets[name])
         if wrong.any():
             rows = f"{int(wrong.sum()):,} of its {len(wrong):,} rows, first in row {int(wrong.argmax())} (counted from 0)"

@@ -1,8 +1,12 @@
 """The data-set interface: samples in memory as they were stored, parts of them, and how raw inputs become the network's."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
@@ -11,6 +15,13 @@ from highwaynet.data.preparation import Preparation
 
 Augment = Callable[[int, Tensor], Tensor]
 """From the number of a batch in its epoch and its raw images to other raw images."""
+
+
+def as_tensor(array: NDArray[Any]) -> Tensor:
+    """A tensor on the memory of an array, also of a memory-mapped file, which is not writable; nothing here writes into raw inputs."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
 
 
 @dataclass(frozen=True)

@@ -183,14 +183,14 @@ def _class_files(folder: Path) -> dict[str, list[Path]]:
             name.encode()
         except UnicodeEncodeError as error:
             raise InputError(f"the name of the class folder {name!r} in {folder} is not UTF-8: rename it") from error
-    files = {entry.name: _images_below(entry, root) for entry in classes}
+    files = {entry.name: images_below(entry, root) for entry in classes}
     for entry in classes:
         if not files[entry.name]:
             raise InputError(f"the class folder {entry} has no PNG, JPEG or WebP images: add some or remove it")
     return files
 
 
-def _images_below(top: Path, root: Path) -> list[Path]:
+def images_below(top: Path, root: Path) -> list[Path]:
     """The image files in a class folder and its sub-folders; raises InputError for a link that leads out of the root."""
     found: list[Path] = []
     seen: set[Path] = set()  # folders by their real paths, so that links cannot lead in circles

@@ -1,7 +1,7 @@
 """DataSpec → Dataset: read, divide, learn the preparation from the training samples, or take over that of a run."""
 
-import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 from highwaynet.base.errors import InputError
 from highwaynet.base.randomness import generator_for
 from highwaynet.data.catalogue import CATALOGUE
-from highwaynet.data.dataset import Dataset, Split
+from highwaynet.data.dataset import Dataset, Split, as_tensor
 from highwaynet.data.division import divide
 from highwaynet.data.names import Kind, Step
 from highwaynet.data.preparation import Preparation
@@ -53,36 +53,53 @@ def load_dataset(spec: DataSpec, preparation: Preparation | None = None) -> Data
         train, validation = divide(train, targets, spec.validation, generator_for(spec.split_seed, purpose, "validation"), by_class=classes)
         _not_empty("data.validation", spec.validation, validation, targets)
 
-    prepared = preparation or _prepare(source, spec, train, validation, test_rows)
-    inputs, numbers = _tensors(source, source.samples.inputs, targets, prepared)
-    parts = (Split(inputs, numbers, rows, prepared) if rows is not None else None for rows in (train, validation, test_rows))
-    train_split, validation_split, test_split = parts
+    encoder = _encoder(source, preparation, train)
+    raw = encoder.encode(source.table) if encoder and source.table else source.samples.inputs
+    inputs = as_tensor(raw)
+    prepared = preparation or _prepare(source, spec, inputs, train, encoder)
+    _check_unchanged(source, raw, prepared.record)
+    numbers = _numbers(targets, prepared.record)
+    train_split = Split(inputs, numbers, train, prepared)
+    validation_split = replace(train_split, rows=validation) if validation is not None else None
     if source.test is not None:
-        test_inputs, test_numbers = _tensors(source, source.test.inputs, source.test.targets, prepared)
-        test_split = Split(test_inputs, test_numbers, torch.arange(len(source.test)), prepared)
-    if train_split is None or test_split is None:
-        raise AssertionError("every data set has a training and a test part")
+        test_rows = torch.arange(len(source.test))
+        test_split = Split(as_tensor(source.test.inputs), _numbers(source.test.targets, prepared.record), test_rows, prepared)
+    else:
+        test_split = replace(train_split, rows=everything[:0] if test_rows is None else test_rows)
+    if preparation is None:
+        counts = {"train": len(train), "validation": len(validation) if validation is not None else 0, "test": len(test_split)}
+        prepared = replace(prepared, record=prepared.record.model_copy(update=counts))
     return Dataset(spec.name, prepared, train_split, validation_split, test_split)
 
 
 def _not_empty(field: str, share: float, rows: Tensor, targets: NDArray[Any]) -> None:
     if not len(rows):
-        raise InputError(f"{field} = {share}: leaves no sample of {len(targets)}; choose a larger share")
+        raise InputError(
+            f"{field} = {share}: leaves no sample of {len(targets)}, since the last one of each class is trained on; "
+            "choose a larger share, or larger classes"
+        )
 
 
-def _prepare(source: Source, spec: DataSpec, train: Tensor, validation: Tensor | None, test: Tensor | None) -> Preparation:
+def _encoder(source: Source, preparation: Preparation | None, train: Tensor) -> TableEncoder | None:
+    """How a table becomes features: learned from its training rows, or that of the run."""
+    if source.table is None:
+        return None
+    if preparation is not None:
+        return TableEncoder.from_json(preparation.record.encoder or {})
+    return TableEncoder.fit(source.table.select(train.numpy()))
+
+
+def _prepare(source: Source, spec: DataSpec, inputs: Tensor, train: Tensor, encoder: TableEncoder | None) -> Preparation:
     """Learn everything that is learned from data, from the training rows and nothing else."""
-    rows = train.numpy()
-    encoder = TableEncoder.fit(source.table.select(rows)) if source.table is not None else None
     mean, std = 0.0, 1.0
     if source.task == "regression":
-        chosen = source.samples.targets[rows].astype(np.float64)
-        mean, std = float(chosen.mean()), float(chosen.std()) or 1.0
+        chosen = source.samples.targets[train.numpy()].astype(np.float64)
+        mean, std = float(chosen.mean()), float(chosen.std())
+        if std == 0:
+            raise InputError(f"the target {source.target_name!r} is {mean:g} in all training samples: there is nothing to predict")
     steps = DEFAULT_STEPS[source.kind] if spec.preprocessing is None else spec.preprocessing
     if source.kind != "images" and (wrong := {"scale", "gcn", "mean-image"} & set(steps)):
         raise InputError(f"data.preprocessing: {sorted(wrong)[0]} is for images; these data are {source.kind}")
-
-    inputs = torch.from_numpy(encoder.encode(source.table)) if encoder and source.table else _as_tensor(source.samples.inputs)
 
     def batches() -> Iterator[Tensor]:
         return (inputs.index_select(0, chosen) for chosen in train.split(STATISTICS_BATCH))
@@ -91,6 +108,8 @@ def _prepare(source: Source, spec: DataSpec, train: Tensor, validation: Tensor |
         found=source.found,
         kind=source.kind,
         task=source.task,
+        fingerprint=source.fingerprint(),
+        input_type=str(inputs.dtype).removeprefix("torch."),
         input_shape=tuple(inputs.shape[1:]),
         class_names=source.class_names,
         target_name=source.target_name,
@@ -100,29 +119,23 @@ def _prepare(source: Source, spec: DataSpec, train: Tensor, validation: Tensor |
         preprocessing=steps,
         encoder=encoder.to_json() if encoder else None,
         train=len(train),
-        validation=0 if validation is None else len(validation),
-        test=len(source.test) if source.test is not None else 0 if test is None else len(test),
+        validation=0,
+        test=0,
     )
     return Preparation(record, fit_preprocessing(steps, source.full_scale, batches))
 
 
-def _tensors(source: Source, inputs: NDArray[Any], targets: NDArray[Any], prepared: Preparation) -> tuple[Tensor, Tensor]:
-    """Raw inputs and targets as the network is trained on them."""
-    record = prepared.record
-    if (record.task, record.class_names) != (source.task, source.class_names):
-        raise InputError(f"the data have changed since the run was made: it has {record.found!r}, now there is {source.found!r}")
-    if source.table is not None:
-        inputs = TableEncoder.from_json(record.encoder or {}).encode(source.table)
-    if tuple(inputs.shape[1:]) != record.input_shape:
-        raise InputError(f"the data have changed since the run was made: samples of {inputs.shape[1:]} instead of {record.input_shape}")
-    numbers = torch.from_numpy(np.ascontiguousarray(targets))
-    if record.task == "regression":
-        numbers = numbers.float().sub_(record.target_mean).div_(record.target_std)
-    return _as_tensor(inputs), numbers
+def _check_unchanged(source: Source, inputs: NDArray[Any], record: DataRecord) -> None:
+    """Raise InputError where the data are no longer those of the run: its division would mix training and test samples."""
+    now = (source.task, source.class_names, tuple(inputs.shape[1:]), source.fingerprint())
+    if now != (record.task, record.class_names, record.input_shape, record.fingerprint):
+        raise InputError(
+            f"the data have changed since the run was made: it has {record.found!r}, now there is {source.found!r}; train again"
+        )
 
 
-def _as_tensor(array: NDArray[Any]) -> Tensor:
-    with warnings.catch_warnings():
-        # A memory-mapped file is not writable; nothing here writes into raw inputs.
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
+def _numbers(targets: NDArray[Any], record: DataRecord) -> Tensor:
+    """Targets as the network is trained on them: class numbers, or numbers standardised."""
+    if record.task == "classification":
+        return torch.from_numpy(np.ascontiguousarray(targets))
+    return torch.from_numpy((targets.astype(np.float64) - record.target_mean) / record.target_std).float()

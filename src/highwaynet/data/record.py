@@ -17,6 +17,10 @@ class DataRecord(Spec):
     """What a sample is."""
     task: Task
     """What is asked of the network."""
+    fingerprint: str = ""
+    """Of the targets and of some inputs: data that were changed or reordered after the run are noticed."""
+    input_type: str = "float32"
+    """Type of the raw inputs: uint8 or float32."""
     input_shape: tuple[int, ...]
     """Shape of one sample as the network sees it."""
     class_names: tuple[str, ...] = ()

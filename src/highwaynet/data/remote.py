@@ -153,7 +153,7 @@ def _downloaded_state(file: RemoteFile, folders: list[Path], root: Path) -> tupl
     state, place = _state(file.name, file.md5, "md5", folders, root)
     if state != "ok" and file.content:
         for path in (folder / name for folder in folders for name in (file.name, file.name.removesuffix(".gz"))):
-            if _content_digest(path) == file.content:
+            if content_digest(path) == file.content:
                 return "ok", path
     return state, place
 
@@ -172,7 +172,7 @@ def _state(name: str, checksum: str, algorithm: Literal["md5", "sha256"], folder
     return state, folders[0] / name
 
 
-def _content_digest(path: Path) -> str | None:
+def content_digest(path: Path) -> str | None:
     """The SHA-256 of what a file holds, unpacked if it is gzipped; None where it cannot be read or is larger than such files are."""
     found = hashlib.sha256()
     try:

@@ -14,7 +14,7 @@ class Samples:
     inputs: NDArray[Any]
     """Images (samples, channels, height, width), uint8 where they were stored so, else float32; or features (samples, features)."""
     targets: NDArray[Any]
-    """(samples,): int64 class numbers from 0, or float32 numbers to predict."""
+    """(samples,): int64 class numbers from 0, or float64 numbers to predict."""
 
     def __len__(self) -> int:
         """The number of samples."""

@@ -1,9 +1,12 @@
 """Where samples come from: a built-in set by name, or the user's own path, whose form is found out and said."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.array_files import read_arrays
@@ -14,10 +17,12 @@ from highwaynet.data.fetch import data_root
 from highwaynet.data.idx import find_idx_folder, read_idx_set
 from highwaynet.data.image_folder import looks_like_image_folder, read_image_folder
 from highwaynet.data.names import Kind, Task
+from highwaynet.data.remote import REMOTE, content_digest
 from highwaynet.data.samples import Samples
 from highwaynet.data.spec import DataSpec
 from highwaynet.data.tables import Table, read_table, split_target
 
+FINGERPRINT_ROWS = 64
 TABLE_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
@@ -39,6 +44,19 @@ class Source:
     """The columns of a table, whose encoding is learned from its training rows; `samples` then has no inputs."""
     target_name: str = "target"
 
+    def fingerprint(self) -> str:
+        """Changes when targets are changed, added or reordered, or when any of some evenly spread inputs changes."""
+        found = hashlib.sha256()
+        for part in (self.samples, self.test):
+            if part is not None:
+                rows = np.unique(np.linspace(0, len(part) - 1, FINGERPRINT_ROWS).astype(np.int64))
+                found.update(np.ascontiguousarray(part.targets).tobytes())
+                found.update(np.ascontiguousarray(part.inputs[rows]).tobytes())
+        for column in self.table.columns if self.table else ():
+            rows = np.unique(np.linspace(0, len(self.samples) - 1, FINGERPRINT_ROWS).astype(np.int64))
+            found.update(f"{column.name}: {column.values[rows].tolist()}".encode())
+        return found.hexdigest()
+
 
 def read_source(spec: DataSpec, root: Path | None = None) -> Source:
     """Read what a spec names; raises InputError with what is missing where."""
@@ -54,6 +72,7 @@ def _read_built_in(spec: DataSpec, root: Path) -> Source:
         folder = find_idx_folder(root, name)
         if folder is None:
             raise _not_there(name, root)
+        _refuse_sibling(name, folder)
         train, test = read_idx_set(folder)
         names = FASHION_NAMES if name == "fashion-mnist" else tuple("0123456789")
     else:
@@ -62,6 +81,15 @@ def _read_built_in(spec: DataSpec, root: Path) -> Source:
             raise _not_there(name, root)
         train, test, names = read_cifar(path, "cifar-10" if name == "cifar-10" else "cifar-100", spec.labels or "fine")
     return Source(f"{name}: {known.summary}", "images", "classification", names, train, test, full_scale=known.full_scale)
+
+
+def _refuse_sibling(name: str, folder: Path) -> None:
+    """MNIST and Fashion-MNIST have files of the same names: those that are known to be the other set's are refused."""
+    other = "fashion-mnist" if name == "mnist" else "mnist"
+    for file in REMOTE[other].downloads:
+        for path in (folder / file.name, folder / file.name.removesuffix(".gz")):
+            if "labels" in file.name and content_digest(path) == file.content:
+                raise InputError(f"data.name = {name!r}: {path} belongs to {other}; name that set, or another folder with --data-root")
 
 
 def _not_there(name: str, root: Path) -> InputError:
@@ -75,7 +103,7 @@ def _read_own(spec: DataSpec, path: Path) -> Source:
         raise InputError(f"data.name = {str(path)!r}: there is no such file or folder, nor a built-in data set of this name")
     if path.name.lower().endswith(TABLE_SUFFIXES):
         return _read_table(spec, path)
-    if path.suffix == ".npz" or (path.is_dir() and any(path.glob("*.npy"))):
+    if path.suffix.lower() in {".npz", ".npy"} or (path.is_dir() and any(path.glob("*.npy"))):
         return _read_arrays(spec, path)
     if path.is_dir() and looks_like_image_folder(path):
         return _read_images(spec, path)
@@ -95,7 +123,7 @@ def _read_table(spec: DataSpec, path: Path) -> Source:
         raise InputError(f"{path} has no column besides the target {spec.target!r}")
     numbers = sum(column.kind == "number" for column in features.columns)
     columns = f"{numbers} number and {len(features.columns) - numbers} category columns"
-    found = f"a table of {table.rows:,} rows with {columns}; {_asked(target.task, target.class_names)} {spec.target!r}"
+    found = f"a table of {table.rows:,} rows with {columns}; {_asked(target.task, target.class_names)}, target {spec.target!r}"
     samples = Samples(np.empty((table.rows, 0), np.float32), target.values)
     return Source(found, "table", target.task, target.class_names, samples, table=features, target_name=spec.target)
 
@@ -107,8 +135,14 @@ def _read_arrays(spec: DataSpec, path: Path) -> Source:
     found = f"arrays of {len(arrays.train):,} samples of {'×'.join(map(str, shape))} values"
     found += f" and {len(arrays.test):,} for testing" if arrays.test is not None else ""
     found += f"; {_asked(arrays.task, arrays.class_names)}"
-    full_scale = 255.0 if arrays.train.inputs.dtype == np.uint8 else 1.0
+    full_scale = 255.0 if arrays.train.inputs.dtype == np.uint8 or (kind == "images" and _like_pixels(arrays.train.inputs)) else 1.0
     return Source(found, kind, arrays.task, arrays.class_names, arrays.train, arrays.test, full_scale=full_scale)
+
+
+def _like_pixels(inputs: NDArray[Any]) -> bool:
+    """Whether images that are not stored as bytes have values from 0 to 255 all the same."""
+    chunks = [inputs[start : start + 1000] for start in range(0, len(inputs), 1000)]
+    return min(float(chunk.min()) for chunk in chunks) >= 0 and 1 < max(float(chunk.max()) for chunk in chunks) <= 255
 
 
 def _read_images(spec: DataSpec, path: Path) -> Source:
@@ -123,6 +157,6 @@ def _read_images(spec: DataSpec, path: Path) -> Source:
 
 def _asked(task: Task, class_names: tuple[str, ...]) -> str:
     if task == "regression":
-        return "a regression of"
+        return "a regression"
     shown = ", ".join(class_names[:5]) + (", …" if len(class_names) > 5 else "")
     return f"{len(class_names)} classes ({shown})"

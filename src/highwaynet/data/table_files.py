@@ -11,7 +11,7 @@ import re
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
@@ -27,6 +27,7 @@ from highwaynet.base.files import cannot, read_bytes
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"})
 BOOLEANS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 # Stricter than float(), which also takes 1_000 and nan. Each part matches in one way only, so that long texts take linear time.
+DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:,\d+)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
 MOST_BYTES = 2**30
 MOST_CHARACTERS = 2**24  # in a line
@@ -102,6 +103,26 @@ def read_table(path: Path, *, training: bool = True) -> Table:
     return table
 
 
+def table_of(columns: Mapping[str, Sequence[Any]], source: str = "the table") -> Table:
+    """A table from columns in memory, typed as if they had been read from a file; None and NaN are missing."""
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) != 1:
+        raise InputError(f"{source}: columns must have the same length, and there must be one; they have {sorted(lengths)}")
+    texts = {name: [_text_of(value) for value in values] for name, values in columns.items()}
+    return Table(tuple(_typed(Path(source), str(name), cells) for name, cells in texts.items()), lengths.pop(), source)
+
+
+def _text_of(value: Any) -> str | None:
+    """How a file would write a value."""
+    if value is None or value != value:  # noqa: PLR0124 (NaN)
+        return None
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    return repr(float(value)) if isinstance(value, float | np.floating) else _cell(str(value))
+
+
 def shown(text: str) -> str:
     """A text for a message: quoted, and not too long."""
     return repr(text if len(text) <= 60 else f"{text[:60]}…")
@@ -157,6 +178,8 @@ def _read_text(path: Path) -> Table:
         raise InputError(f"cannot read {path}: it is not UTF-8 text (byte {place}); save the table as CSV in UTF-8") from error
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {error}; is a quotation mark wrong?") from error
+    if delimiter != ",":
+        cells = [_decimal_points(column) for column in cells]
     columns = (_typed(path, name, texts) for name, texts in zip(names, cells, strict=True))
     return Table(tuple(columns), len(cells[0]), str(path))
 
@@ -202,6 +225,14 @@ def _cells(path: Path, reader: Iterator[list[str]], width: int) -> list[list[str
         for column, written in zip(columns, fields, strict=True):
             column.append(cell(written))
     return columns
+
+
+def _decimal_points(cells: list[str | None]) -> list[str | None]:
+    """Cells of a column whose numbers are written with decimal commas, as spreadsheets write them in much of Europe, with points."""
+    written = [cell for cell in cells if cell is not None]
+    if not any("," in cell for cell in written) or not all(DECIMAL_COMMA.fullmatch(cell) for cell in written):
+        return cells
+    return [cell if cell is None else cell.replace(",", ".") for cell in cells]
 
 
 def _cell(written: str) -> str | None:

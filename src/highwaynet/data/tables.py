@@ -33,7 +33,7 @@ class TargetColumn:
     class_names: tuple[str, ...]
     """In the order of their numbers; empty for regression."""
     values: NDArray[Any]
-    """(rows,): int64 class numbers from 0, or float32 numbers."""
+    """(rows,): int64 class numbers from 0, or float64 numbers."""
 
 
 def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, TargetColumn]:
@@ -55,7 +55,7 @@ def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, T
         raise InputError(f"{where} has texts like {shown(text)}, which cannot be predicted as numbers: choose the task classification")
     if (large := np.abs(column.values) > np.finfo(np.float32).max).any():
         raise InputError(f"{where} is too large in row {large.argmax() + 1} ({column.values[large.argmax()]:g}): give it in another unit")
-    return rest, TargetColumn(target, "regression", (), column.values.astype(np.float32))
+    return rest, TargetColumn(target, "regression", (), column.values)
 
 
 def _few_whole_numbers(values: NDArray[np.float64]) -> bool:

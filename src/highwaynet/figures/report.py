@@ -133,6 +133,7 @@ def _settings(runs: list[ReportedRun]) -> list[dict[str, Any]]:
                 flat |= {f"{section}.{field}": f"{value}" for field, value in values.items()}
             else:
                 flat[section] = f"{values}"
+        flat["data.preprocessing"] = ", ".join(run.data.preprocessing) or "none"
         tables.append(flat)
     names = sorted({name for table in tables for name in table}, key=_field_names(RunSpec).index)
     rows = [{"name": name, "values": [table.get(name, "–") for table in tables]} for name in names]

@@ -30,6 +30,7 @@ from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_valu
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 FINAL = "final"
+DATA = "data.json"
 ANALYSES = ("evaluation", "gates", "lesions")
 """The records that may lie in analysis/."""
 
@@ -95,7 +96,7 @@ class RunDirectory:
         # The spec goes last: as long as it is there, the folder counts as a run directory and can be overwritten.
         own = [self._checkpoints / f"{FINAL}.{suffix}" for suffix in ("json", "safetensors")]
         own += [self._analysis / f"{name}.json" for name in ANALYSES]
-        names = ("history.jsonl", "timing.jsonl", "environment.json", "data.json", "data.safetensors", "events.log", SPEC)
+        names = ("history.jsonl", "timing.jsonl", "environment.json", DATA, "data.safetensors", "events.log", SPEC)
         own += [self.path / name for name in names]
         for path in own:
             path.unlink(missing_ok=True)
@@ -159,19 +160,24 @@ class RunDirectory:
         content = safetensors.torch.save(dict(preparation.preprocessing.state))
         write_atomically(self.path / "data.safetensors", content)
         stored = StoredData(record=preparation.record, sha256=sha256(content))
-        write_atomically(self.path / "data.json", stored.model_dump_json(indent=2) + "\n")
+        write_atomically(self.path / DATA, stored.model_dump_json(indent=2) + "\n")
 
     def load_preparation(self) -> Preparation:
         """What was learned from the training samples; raises InputError if it is missing or damaged."""
-        stored = _parsed(StoredData, read_text(self.path / "data.json"), str(self.path / "data.json"))
+        stored = _parsed(StoredData, read_text(self.path / DATA), str(self.path / DATA))
         return Preparation.restore(stored.record, _checked_tensors(self.path / "data.safetensors", stored.sha256))
 
     def save_checkpoint(self, name: str, tensors: Mapping[str, Tensor], *, epoch: int, step: int) -> None:
         """Write tensors and their sidecar; the sidecar comes last, and without it a checkpoint does not count."""
         content = safetensors.torch.save({key: tensor.contiguous() for key, tensor in tensors.items()})
         write_atomically(self._checkpoints / f"{name}.safetensors", content)
-        spec = sha256(read_bytes(self.path / SPEC))
-        record = CheckpointRecord(epoch=epoch, step=step, sha256=sha256(content), spec_sha256=spec)
+        record = CheckpointRecord(
+            epoch=epoch,
+            step=step,
+            sha256=sha256(content),
+            spec_sha256=sha256(read_bytes(self.path / SPEC)),
+            data_sha256=sha256(read_bytes(self.path / DATA)),
+        )
         write_atomically(self._checkpoints / f"{name}.json", record.model_dump_json(indent=2) + "\n")
 
     def checkpoint_record(self, name: str = FINAL) -> CheckpointRecord:
@@ -184,13 +190,14 @@ class RunDirectory:
     def load_checkpoint(self, name: str = FINAL) -> dict[str, Tensor]:
         """The tensors of a checkpoint, after its checksum and that of its spec were found right."""
         record = self.checkpoint_record(name)
-        if sha256(read_bytes(self.path / SPEC)) != record.spec_sha256:
-            raise InputError(f"{self.path / SPEC} was changed after the run was made: what it says does not belong to the weights")
+        for file, checksum in ((SPEC, record.spec_sha256), (DATA, record.data_sha256)):
+            if sha256(read_bytes(self.path / file)) != checksum:
+                raise InputError(f"{self.path / file} was changed after the run was made: what it says does not belong to the weights")
         return _checked_tensors(self._checkpoints / f"{name}.safetensors", record.sha256)
 
     def fingerprint(self) -> str:
         """Changes when the spec, the learned statistics or the final weights change; records of analyses are kept under it."""
-        parts = (read_bytes(self.path / SPEC), read_bytes(self.path / "data.json"), self.checkpoint_record().sha256.encode())
+        parts = (read_bytes(self.path / SPEC), read_bytes(self.path / DATA), self.checkpoint_record().sha256.encode())
         return sha256(b"\n".join(parts))
 
     def save_record(self, name: str, record: BaseModel) -> None:

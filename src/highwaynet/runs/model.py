@@ -1,5 +1,6 @@
 """`highwaynet.load(run)`: a trained network with the preparation it was trained with, ready for new inputs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
+from highwaynet.data.dataset import as_tensor
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
+from highwaynet.data.table_files import Table, read_table, table_of
+from highwaynet.data.tables import TableEncoder
 from highwaynet.networks.dense import DenseNetwork
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 
 BATCH = 1024
+
+Inputs = ArrayLike | str | Path | Mapping[str, Any] | Table
+"""Arrays; for runs on tables a path, a mapping of columns, or a data frame."""
 
 
 @dataclass(frozen=True)
@@ -31,30 +38,61 @@ class TrainedModel:
         """What it was trained on: task, class names, shape of a sample."""
         return self.preparation.record
 
-    def outputs(self, inputs: ArrayLike) -> Tensor:
-        """What the network gives for raw inputs (samples, ...), in the values and shape of the training data: (samples, outputs).
+    def outputs(self, inputs: Inputs) -> Tensor:
+        """What the network gives for new samples: (samples, outputs).
+
+        Args:
+            inputs: Raw inputs (samples, ...) in the values and shape of the training data. For a run on a table: a path, a mapping of
+                column names to values, or a data frame.
 
         Raises:
-            InputError: If a sample has another shape than those of the training data.
+            InputError: If the samples have another form than those of the training data, or values that are no numbers.
         """
-        raw = torch.as_tensor(np.ascontiguousarray(inputs))
+        array = self._rows(inputs) if self.data.kind == "table" else np.ascontiguousarray(inputs)
+        if array.dtype.kind not in "buif":
+            raise InputError(f"inputs: arrays of numbers are needed, not of {array.dtype}; for files there is `highway predict`")
+        raw = as_tensor(array)
         shape = self.data.input_shape
-        if tuple(raw.shape[1:]) != shape and raw.ndim == len(shape) and tuple(raw.shape) == shape:
+        if tuple(raw.shape) == shape:
             raw = raw[None]  # a single sample
+        if self.data.kind == "images" and tuple(raw.shape[1:]) == (*shape[1:], shape[0]):
+            raw = raw.movedim(-1, 1)  # channels last, as many files have them
+        if self.data.kind == "images" and raw.ndim == 3 and (1, *raw.shape[1:]) == shape:
+            raw = raw[:, None]  # grey images without an axis for their channel
         if tuple(raw.shape[1:]) != shape:
             raise InputError(f"inputs of shape {tuple(raw.shape)}: the run was trained on samples of {'×'.join(map(str, shape))}")
         with torch.inference_mode():
-            batches = [self.network(self.preparation.preprocessing.apply(batch)) for batch in raw.split(BATCH)]
+            batches = [self._batch(batch) for batch in raw.split(BATCH)]
         return torch.cat(batches) if batches else torch.empty(0, self.data.outputs)
 
-    def predict_proba(self, inputs: ArrayLike) -> NDArray[np.float32]:
+    def _batch(self, raw: Tensor) -> Tensor:
+        if not torch.isfinite(raw).all():
+            raise InputError("inputs: there is a value that is no finite number; repair or remove its row")
+        outputs: Tensor = self.network(self.preparation.preprocessing.apply(raw))
+        return outputs
+
+    def _rows(self, inputs: Any) -> NDArray[np.float32]:
+        """The rows of a table as features."""
+        if isinstance(inputs, Table):
+            table = inputs
+        elif isinstance(inputs, str | Path):
+            table = read_table(Path(inputs), training=False)
+        elif isinstance(inputs, Mapping):
+            table = table_of(inputs)
+        elif hasattr(inputs, "columns") and hasattr(inputs, "to_dict"):
+            table = table_of({str(name): list(inputs[name]) for name in inputs.columns})
+        else:
+            raise InputError("inputs: the run was trained on a table; give a path, a mapping of column names to values, or a data frame")
+        return TableEncoder.from_json(self.data.encoder or {}).encode(table)
+
+    def predict_proba(self, inputs: Inputs) -> NDArray[np.float32]:
         """The probability of each class, (samples, classes); classification alone."""
         if self.data.task != "classification":
             raise InputError("probabilities: the run is a regression; use predict")
         probabilities: NDArray[np.float32] = self.outputs(inputs).softmax(1).numpy()
         return probabilities
 
-    def predict(self, inputs: ArrayLike) -> NDArray[Any]:
+    def predict(self, inputs: Inputs) -> NDArray[Any]:
         """The name of the most probable class, or the predicted number, for each sample."""
         outputs = self.outputs(inputs)
         if self.data.task == "classification":

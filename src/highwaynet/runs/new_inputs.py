@@ -1,5 +1,6 @@
 """New inputs for a trained network, read from files in the form of its training data."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,31 +9,30 @@ from numpy.typing import NDArray
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.array_files import read_inputs
-from highwaynet.data.image_folder import SUFFIXES, ImageForm, read_images
+from highwaynet.data.image_folder import SUFFIXES, ImageForm, images_below, read_images
 from highwaynet.data.record import DataRecord
 from highwaynet.data.sources import TABLE_SUFFIXES
-from highwaynet.data.tables import TableEncoder, read_table
+from highwaynet.data.table_files import Table, read_table
 
 
-def read_new_inputs(paths: list[Path], record: DataRecord) -> tuple[list[str], NDArray[Any]]:
-    """A name for each sample (its file, or file and row) and the raw inputs (samples, ...) of all files together."""
-    images = [path for given in paths for path in _images_in(given)]
-    if images and len(images) < len(paths):
+def read_new_inputs(paths: list[Path], record: DataRecord) -> Iterator[tuple[list[str], NDArray[Any] | Table]]:
+    """For each file, or all images together: names of the samples (file, or file and row), and raw inputs (samples, ...) or a table."""
+    images = [_images_in(path) for path in paths]
+    if any(images) and not all(images):
         raise InputError("give images, or arrays and tables, not both at once")
-    if images:
-        return [str(path) for path in images], _read_images(images, record)
-    names: list[str] = []
-    parts = []
+    if any(images):
+        files = [file for found in images for file in found]
+        yield [str(file) for file in files], _read_images(files, record)
+        return
     for path in paths:
-        part = _read_rows(path, record)
-        names += [f"{path}:{row}" for row in range(1, len(part) + 1)]
-        parts.append(part)
-    return names, np.concatenate(parts)
+        inputs = _read_rows(path, record)
+        count = inputs.rows if isinstance(inputs, Table) else len(inputs)
+        yield [f"{path}:{row}" for row in range(1, count + 1)], inputs
 
 
 def _images_in(path: Path) -> list[Path]:
     if path.is_dir() and not any(path.glob("*.npy")):
-        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and not file.name.startswith("."))
+        found = sorted(images_below(path, path.resolve()))
         if not found:
             raise InputError(f"{path}: no images (PNG, JPEG, WebP) in this folder")
         return found
@@ -47,15 +47,19 @@ def _read_images(paths: list[Path], record: DataRecord) -> NDArray[Any]:
     return raw if record.full_scale == 255 else raw.astype(np.float32) * np.float32(record.full_scale / 255)
 
 
-def _read_rows(path: Path, record: DataRecord) -> NDArray[Any]:
+def _read_rows(path: Path, record: DataRecord) -> NDArray[Any] | Table:
     if path.name.lower().endswith(TABLE_SUFFIXES):
         if record.kind != "table":
             raise InputError(f"{path}: the run was trained on {record.kind}, not on a table; give it a file of that form")
-        return TableEncoder.from_json(record.encoder or {}).encode(read_table(path, training=False))
+        return read_table(path, training=False)
     if record.kind == "table":
         raise InputError(f"{path}: the run was trained on a table; give it a .csv, .tsv or .parquet file with the same columns")
     inputs = read_inputs(path)
     if tuple(inputs.shape[1:]) != record.input_shape:
         wanted = "×".join(map(str, record.input_shape))
         raise InputError(f"{path}: samples of {'×'.join(map(str, inputs.shape[1:]))} values; the run was trained on {wanted}")
+    if record.kind == "images" and record.full_scale == 255 and inputs.dtype != np.uint8 and inputs.size and inputs.max() <= 1:
+        raise InputError(f"{path}: values up to {inputs.max():g}; the run was trained on pixels from 0 to 255")
+    if record.kind == "images" and record.full_scale == 1 and inputs.dtype == np.uint8:
+        raise InputError(f"{path}: pixels from 0 to 255; the run was trained on values of another range: bring them to it first")
     return inputs

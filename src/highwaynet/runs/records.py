@@ -118,6 +118,8 @@ class CheckpointRecord(Spec):
     """Checksum of the safetensors file."""
     spec_sha256: str
     """Checksum of the spec.toml that it belongs to."""
+    data_sha256: str
+    """Checksum of the data.json that it belongs to."""
 
 
 class StoredData(Spec):

@@ -25,7 +25,7 @@ class TrainingSpec(Spec):
     """Passes over the training data."""
 
     batch_size: Annotated[int, Field(ge=1)] = 32
-    """Samples per step. The last batch of an epoch may be smaller."""
+    """Samples per step; left at 32, all training samples where there are fewer. The last batch of an epoch may be smaller."""
 
     learning_rate: Annotated[float, Field(gt=0, le=1e6)] = 0.2
     """Learning rate of the first step. By default 0.2 for highway networks, 0.003 for plain and residual ones."""

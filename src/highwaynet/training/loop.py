@@ -19,7 +19,7 @@ from highwaynet.runs.directory import FINAL, RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import fresh_network
 from highwaynet.runs.records import EpochRecord, Score, TimingRecord
-from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.spec import RunSpec, TrainingSpec
 from highwaynet.training.evaluation import EVALUATION_BATCH, evaluate
 from highwaynet.training.objective import Tally, loss_function
 from highwaynet.training.schedule import learning_rate
@@ -63,6 +63,8 @@ def train(spec: RunSpec, path: Path, *, overwrite: bool = False, watcher: Watche
     torch.set_num_threads(threads)
     try:
         data = load_dataset(spec.data)
+        if len(data.train) < spec.training.batch_size == TrainingSpec().batch_size:
+            spec = spec.model_copy(update={"training": spec.training.model_copy(update={"batch_size": len(data.train)})})
         check_fit(spec, data)
         run = RunDirectory.create(path, spec, describe_environment(), overwrite=overwrite)
         run.save_preparation(data.preparation)
