@@ -33,8 +33,9 @@ class RunRecords:
 def collect_records(run: RunDirectory, progress: Callable[[int, int], None] | None = None) -> RunRecords:
     """Evaluate a run and look inside its network; raises InputError if the directory is damaged."""
     spec = run.read_spec()
-    network = load_network(run)
-    data = load_dataset(spec.data, run.load_preparation())
+    preparation = run.load_preparation()
+    network = load_network(run, data=preparation.record)
+    data = load_dataset(spec.data, preparation)
     fingerprint = run.fingerprint()
 
     def recorded(name: str, kind: type[RecordT], make: Callable[[], RecordT]) -> RecordT:

@@ -23,6 +23,12 @@ class Spec(BaseModel):
     )
 
 
+def named(spec: type[BaseModel], values: Any) -> str | None:
+    """The name by which a spec fills in what is left out; None where the values are none, so that their own error is told."""
+    name = values.get("name", spec.model_fields["name"].default) if isinstance(values, dict) else None
+    return name if isinstance(name, str) else None
+
+
 def help_for(spec: type[BaseModel], field: str) -> str:
     """The docstring of a field and its default, for `--help` and the documentation."""
     known = spec.model_fields[field]

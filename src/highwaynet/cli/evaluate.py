@@ -22,14 +22,14 @@ def evaluate_command(
     """
     from highwaynet.data.load import load_dataset
     from highwaynet.runs.directory import RunDirectory
-    from highwaynet.runs.load import load_network
+    from highwaynet.runs.model import load
     from highwaynet.training.evaluation import evaluate
 
     use_data_root(data_root)
     directory = RunDirectory.open(run)
-    network = load_network(directory)
-    data = load_dataset(directory.read_spec().data, directory.load_preparation())
-    score = evaluate(network, data.part(split))
+    model = load(run)
+    data = load_dataset(directory.read_spec().data, model.preparation)
+    score = evaluate(model.network, data.part(split))
     if as_json:
         print_json({"run": str(run), "split": split, **score.model_dump(exclude_none=True)})
     else:

@@ -1,7 +1,7 @@
 """DataSpec → Dataset: read, divide, learn the preparation from the training samples, or take over that of a run."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,39 +37,47 @@ def load_dataset(spec: DataSpec, preparation: Preparation | None = None) -> Data
         InputError: If something is missing, damaged or does not fit together.
     """
     source = read_source(spec)
-    targets = source.samples.targets
-    classes = source.task == "classification"
-    everything = torch.arange(len(targets))
-    train, test_rows = everything, None
+    rows = _divided(source, spec)
+    encoder = _encoder(source, preparation, rows.train)
+    inputs = as_tensor(encoder.encode(source.table) if encoder and source.table else source.samples.inputs)
+    if preparation is None:
+        preparation = _prepare(source, spec, inputs, rows, encoder)
+    else:
+        _check_unchanged(source, inputs, preparation.record)
+    train = Split(inputs, _numbers(source.samples.targets, preparation.record), rows.train, preparation)
+    validation = replace(train, rows=rows.validation) if len(rows.validation) else None
+    test = replace(train, rows=rows.test)
+    if source.test is not None:
+        test = Split(as_tensor(source.test.inputs), _numbers(source.test.targets, preparation.record), rows.test, preparation)
+    return Dataset(spec.name, preparation, train, validation, test)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Which samples belong to which part; those of an official test part are counted apart."""
+
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+
+
+def _divided(source: Source, spec: DataSpec) -> _Rows:
+    targets, classes = source.samples.targets, source.task == "classification"
+    train = torch.arange(len(targets))
     purpose = spec.name if spec.built_in else "own"
-    if source.test is None:
+    if source.test is not None:
+        test = torch.arange(len(source.test))
+    else:
         # digits has no official test set: ours is a fifth of each class, the same for everybody.
         seed = 0 if spec.built_in else spec.split_seed
         share = CATALOGUE[spec.name].test / len(targets) if spec.built_in else spec.test or 0.2
-        train, test_rows = divide(train, targets, share, generator_for(seed, purpose, "test"), by_class=classes)
-        _not_empty("data.test", share, test_rows, targets)
-    validation = None
+        train, test = divide(train, targets, share, generator_for(seed, purpose, "test"), by_class=classes)
+        _not_empty("data.test", share, test, targets)
+    validation = train[:0]
     if spec.validation > 0:
         train, validation = divide(train, targets, spec.validation, generator_for(spec.split_seed, purpose, "validation"), by_class=classes)
         _not_empty("data.validation", spec.validation, validation, targets)
-
-    encoder = _encoder(source, preparation, train)
-    raw = encoder.encode(source.table) if encoder and source.table else source.samples.inputs
-    inputs = as_tensor(raw)
-    prepared = preparation or _prepare(source, spec, inputs, train, encoder)
-    _check_unchanged(source, raw, prepared.record)
-    numbers = _numbers(targets, prepared.record)
-    train_split = Split(inputs, numbers, train, prepared)
-    validation_split = replace(train_split, rows=validation) if validation is not None else None
-    if source.test is not None:
-        test_rows = torch.arange(len(source.test))
-        test_split = Split(as_tensor(source.test.inputs), _numbers(source.test.targets, prepared.record), test_rows, prepared)
-    else:
-        test_split = replace(train_split, rows=everything[:0] if test_rows is None else test_rows)
-    if preparation is None:
-        counts = {"train": len(train), "validation": len(validation) if validation is not None else 0, "test": len(test_split)}
-        prepared = replace(prepared, record=prepared.record.model_copy(update=counts))
-    return Dataset(spec.name, prepared, train_split, validation_split, test_split)
+    return _Rows(train, validation, test)
 
 
 def _not_empty(field: str, share: float, rows: Tensor, targets: NDArray[Any]) -> None:
@@ -89,11 +97,11 @@ def _encoder(source: Source, preparation: Preparation | None, train: Tensor) -> 
     return TableEncoder.fit(source.table.select(train.numpy()))
 
 
-def _prepare(source: Source, spec: DataSpec, inputs: Tensor, train: Tensor, encoder: TableEncoder | None) -> Preparation:
+def _prepare(source: Source, spec: DataSpec, inputs: Tensor, rows: _Rows, encoder: TableEncoder | None) -> Preparation:
     """Learn everything that is learned from data, from the training rows and nothing else."""
     mean, std = 0.0, 1.0
     if source.task == "regression":
-        chosen = source.samples.targets[train.numpy()].astype(np.float64)
+        chosen = source.samples.targets[rows.train.numpy()].astype(np.float64)
         mean, std = float(chosen.mean()), float(chosen.std())
         if std == 0:
             raise InputError(f"the target {source.target_name!r} is {mean:g} in all training samples: there is nothing to predict")
@@ -102,14 +110,13 @@ def _prepare(source: Source, spec: DataSpec, inputs: Tensor, train: Tensor, enco
         raise InputError(f"data.preprocessing: {sorted(wrong)[0]} is for images; these data are {source.kind}")
 
     def batches() -> Iterator[Tensor]:
-        return (inputs.index_select(0, chosen) for chosen in train.split(STATISTICS_BATCH))
+        return (inputs.index_select(0, chosen) for chosen in rows.train.split(STATISTICS_BATCH))
 
     record = DataRecord(
         found=source.found,
         kind=source.kind,
         task=source.task,
         fingerprint=source.fingerprint(),
-        input_type=str(inputs.dtype).removeprefix("torch."),
         input_shape=tuple(inputs.shape[1:]),
         class_names=source.class_names,
         target_name=source.target_name,
@@ -118,14 +125,14 @@ def _prepare(source: Source, spec: DataSpec, inputs: Tensor, train: Tensor, enco
         full_scale=source.full_scale,
         preprocessing=steps,
         encoder=encoder.to_json() if encoder else None,
-        train=len(train),
-        validation=0,
-        test=0,
+        train=len(rows.train),
+        validation=len(rows.validation),
+        test=len(rows.test),
     )
     return Preparation(record, fit_preprocessing(steps, source.full_scale, batches))
 
 
-def _check_unchanged(source: Source, inputs: NDArray[Any], record: DataRecord) -> None:
+def _check_unchanged(source: Source, inputs: Tensor, record: DataRecord) -> None:
     """Raise InputError where the data are no longer those of the run: its division would mix training and test samples."""
     now = (source.task, source.class_names, tuple(inputs.shape[1:]), source.fingerprint())
     if now != (record.task, record.class_names, record.input_shape, record.fingerprint):

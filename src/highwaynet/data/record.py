@@ -19,8 +19,6 @@ class DataRecord(Spec):
     """What is asked of the network."""
     fingerprint: str = ""
     """Of the targets and of some inputs: data that were changed or reordered after the run are noticed."""
-    input_type: str = "float32"
-    """Type of the raw inputs: uint8 or float32."""
     input_shape: tuple[int, ...]
     """Shape of one sample as the network sees it."""
     class_names: tuple[str, ...] = ()

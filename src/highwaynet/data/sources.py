@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,18 +49,21 @@ class Source:
         found = hashlib.sha256()
         for part in (self.samples, self.test):
             if part is not None:
-                rows = np.unique(np.linspace(0, len(part) - 1, FINGERPRINT_ROWS).astype(np.int64))
                 found.update(np.ascontiguousarray(part.targets).tobytes())
-                found.update(np.ascontiguousarray(part.inputs[rows]).tobytes())
+                found.update(np.ascontiguousarray(part.inputs[_spread(len(part))]).tobytes())
         for column in self.table.columns if self.table else ():
-            rows = np.unique(np.linspace(0, len(self.samples) - 1, FINGERPRINT_ROWS).astype(np.int64))
-            found.update(f"{column.name}: {column.values[rows].tolist()}".encode())
+            found.update(f"{column.name}: {column.values[_spread(len(self.samples))].tolist()}".encode())
         return found.hexdigest()
 
 
-def read_source(spec: DataSpec, root: Path | None = None) -> Source:
+def _spread(count: int) -> NDArray[np.int64]:
+    """Some evenly spread rows of so many."""
+    return np.unique(np.linspace(0, count - 1, FINGERPRINT_ROWS).astype(np.int64))
+
+
+def read_source(spec: DataSpec) -> Source:
     """Read what a spec names; raises InputError with what is missing where."""
-    return _read_built_in(spec, data_root(root)) if spec.built_in else _read_own(spec, Path(spec.name))
+    return _read_built_in(spec, data_root()) if spec.built_in else _read_own(spec, Path(spec.name))
 
 
 def _read_built_in(spec: DataSpec, root: Path) -> Source:
@@ -76,10 +79,11 @@ def _read_built_in(spec: DataSpec, root: Path) -> Source:
         train, test = read_idx_set(folder)
         names = FASHION_NAMES if name == "fashion-mnist" else tuple("0123456789")
     else:
-        path = find_cifar(root, "cifar-10" if name == "cifar-10" else "cifar-100")
+        cifar: Literal["cifar-10", "cifar-100"] = "cifar-10" if name == "cifar-10" else "cifar-100"
+        path = find_cifar(root, cifar)
         if path is None:
             raise _not_there(name, root)
-        train, test, names = read_cifar(path, "cifar-10" if name == "cifar-10" else "cifar-100", spec.labels or "fine")
+        train, test, names = read_cifar(path, cifar, spec.labels or "fine")
     return Source(f"{name}: {known.summary}", "images", "classification", names, train, test, full_scale=known.full_scale)
 
 

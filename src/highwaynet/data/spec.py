@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from highwaynet.base.errors import unknown
-from highwaynet.base.specs import Spec
+from highwaynet.base.specs import Spec, named
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.names import Step, Task
 
@@ -62,10 +62,8 @@ class DataSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        name = values.get("name", cls.model_fields["name"].default)
-        if not isinstance(name, str):
+        name = named(cls, values)
+        if name is None:
             return values
         if name not in CATALOGUE and not re.search(r"[/\\.]", name):
             raise ValueError(f"{unknown('data set', name, CATALOGUE)}, or the path of your own data (with a / or a . in it)")

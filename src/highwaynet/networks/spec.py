@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from highwaynet.base.errors import unknown
-from highwaynet.base.specs import Spec
+from highwaynet.base.specs import Spec, named
 from highwaynet.layers.names import Activation, Carry, Init
 from highwaynet.networks.presets import PRESETS, Kind
 
@@ -53,10 +53,8 @@ class NetworkSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        name = values.get("name", cls.model_fields["name"].default)
-        if not isinstance(name, str):
+        name = named(cls, values)
+        if name is None:
             return values
         if name not in PRESETS:
             raise ValueError(str(unknown("network", name, PRESETS)))

@@ -14,9 +14,12 @@ def fresh_network(spec: RunSpec, data: DataRecord) -> DenseNetwork:
     return build_network(spec.network, data.input_shape, data.outputs, generator=generator_for(spec.seed, "weights"))
 
 
-def load_network(run: RunDirectory, checkpoint: str = FINAL) -> DenseNetwork:
-    """The trained network of a run, in evaluation mode; raises InputError if the directory is damaged."""
-    network = fresh_network(run.read_spec(), run.load_preparation().record)
+def load_network(run: RunDirectory, checkpoint: str = FINAL, *, data: DataRecord | None = None) -> DenseNetwork:
+    """The trained network of a run, in evaluation mode; raises InputError if the directory is damaged.
+
+    `data` is the record of the run's preparation, where the caller has read it already.
+    """
+    network = fresh_network(run.read_spec(), data or run.load_preparation().record)
     try:
         network.load_state_dict(run.load_checkpoint(checkpoint))
     except RuntimeError as error:

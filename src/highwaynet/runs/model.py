@@ -105,4 +105,5 @@ class TrainedModel:
 def load(run: str | Path) -> TrainedModel:
     """The trained network of a run directory; raises InputError if there is none or it is damaged."""
     directory = RunDirectory.open(Path(run))
-    return TrainedModel(load_network(directory), directory.load_preparation())
+    preparation = directory.load_preparation()
+    return TrainedModel(load_network(directory, data=preparation.record), preparation)

@@ -59,12 +59,12 @@ def train(spec: RunSpec, path: Path, *, overwrite: bool = False, watcher: Watche
     RunDirectory.check_free(path, overwrite=overwrite)
     threads_before = torch.get_num_threads()
     threads = spec.training.threads or threads_before
-    spec = spec.model_copy(update={"training": spec.training.model_copy(update={"threads": threads})})
+    spec = _with_training(spec, threads=threads)
     torch.set_num_threads(threads)
     try:
         data = load_dataset(spec.data)
         if len(data.train) < spec.training.batch_size == TrainingSpec().batch_size:
-            spec = spec.model_copy(update={"training": spec.training.model_copy(update={"batch_size": len(data.train)})})
+            spec = _with_training(spec, batch_size=len(data.train))
         check_fit(spec, data)
         run = RunDirectory.create(path, spec, describe_environment(), overwrite=overwrite)
         run.save_preparation(data.preparation)
@@ -81,6 +81,10 @@ def train(spec: RunSpec, path: Path, *, overwrite: bool = False, watcher: Watche
         return run
     finally:
         torch.set_num_threads(threads_before)
+
+
+def _with_training(spec: RunSpec, **changes: int) -> RunSpec:
+    return spec.model_copy(update={"training": spec.training.model_copy(update=changes)})
 
 
 def check_fit(spec: RunSpec, data: Dataset) -> None:
