@@ -12,29 +12,39 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from highwaynet.data.spec import DataSpec
+    from highwaynet.layers.conv_highway import ConvHighway
+    from highwaynet.layers.conv_plain import ConvPlain
+    from highwaynet.layers.conv_residual import ConvResidual
     from highwaynet.layers.dense_highway import DenseHighway
     from highwaynet.layers.dense_plain import DensePlain
     from highwaynet.layers.dense_residual import DenseResidual
     from highwaynet.layers.gates import auto_gate_bias
     from highwaynet.layers.highway import Highway
     from highwaynet.layers.lesion import lesion
+    from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
     from highwaynet.networks.build import build_network
     from highwaynet.networks.spec import NetworkSpec
     from highwaynet.runs.model import load
-    from highwaynet.runs.spec import RunSpec, TrainingSpec
+    from highwaynet.runs.spec import RunSpec
+    from highwaynet.runs.training_spec import TrainingSpec
 
 __version__ = "0.1.0"
 
 # Names are looked up on first use, so that `highway --help` does not wait for torch.
 _HOMES = {
+    "ConvHighway": "layers.conv_highway",
+    "ConvMaxout": "layers.maxout",
+    "ConvPlain": "layers.conv_plain",
+    "ConvResidual": "layers.conv_residual",
     "DataSpec": "data.spec",
     "DenseHighway": "layers.dense_highway",
+    "DenseMaxout": "layers.maxout",
     "DensePlain": "layers.dense_plain",
     "DenseResidual": "layers.dense_residual",
     "Highway": "layers.highway",
     "NetworkSpec": "networks.spec",
     "RunSpec": "runs.spec",
-    "TrainingSpec": "runs.spec",
+    "TrainingSpec": "runs.training_spec",
     "auto_gate_bias": "layers.gates",
     "build_network": "networks.build",
     "lesion": "layers.lesion",
@@ -42,8 +52,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "ConvHighway",
+    "ConvMaxout",
+    "ConvPlain",
+    "ConvResidual",
     "DataSpec",
     "DenseHighway",
+    "DenseMaxout",
     "DensePlain",
     "DenseResidual",
     "Highway",

@@ -31,7 +31,7 @@ def test_help_does_not_wait_for_torch() -> None:
 
 def test_help_of_a_field_is_its_docstring(highway: Highway) -> None:
     text = " ".join(highway("train", "--help").stdout.split())
-    assert "Ratio of the last to the first learning rate, which falls exponentially step by step" in text
+    assert "exponential: ratio of the last to the first learning rate, 1 keeps it constant" in text
 
 
 def test_version(highway: Highway) -> None:
@@ -65,9 +65,22 @@ def test_networks_lists_the_papers_counts(highway: Highway) -> None:
     counts = {(row["name"], row["depth"]): row["parameters"] for row in rows}
     assert counts["fc-highway", 100] == 544_660
     assert counts["fc-plain", 100] == 562_543
-    text = highway("networks", "--depth", 50, "--inputs", 64).stdout
+    assert counts["highway-c", 32] == 1_264_502
+    text = highway("networks", "--depth", 50, "--input", 64).stdout
     assert "253,660" in text
-    assert "paper, section 3.1" in text
+    assert "do not fit them: mnist-highway-16, mnist-highway-32, highway-a" in text
+
+
+def test_networks_shows_one_layer_by_layer(highway: Highway) -> None:
+    text = highway("networks", "mnist-highway-16").stdout
+    for line in ("16×24×24", "16×12×12", "16×6×6", "16×3×3", "38,986", "paper, table 1; layers from the released files", "recipe quick"):
+        assert line in text
+    answer = json.loads(highway("networks", "highway-b", "--outputs", 100, "--set", "network.gate_bias=auto", "--json").stdout)
+    assert answer["parameters"] == sum(row["parameters"] for row in answer["table"]) == 2_265_928
+    assert {row["gate_bias"] for row in answer["table"]} == {None, -1.9}
+    assert answer["table"][-1]["number"] == 19
+    assert set(answer["recipes"]) == {"paper", "released", "quick"}
+    assert "2–50" in highway("networks", "fc-highway", "--depth", 50).stdout
 
 
 def test_data_list(highway: Highway) -> None:

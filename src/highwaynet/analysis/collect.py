@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from highwaynet.analysis.gates import analyse_gates
+from highwaynet.analysis.gates import analyse_gates, highway_modules
 from highwaynet.analysis.lesions import analyse_lesions
 from highwaynet.analysis.records import EvaluationRecord, GatesRecord, LesionsRecord, Record
 from highwaynet.base.errors import InputError
@@ -59,7 +59,7 @@ def collect_records(run: RunDirectory, progress: Callable[[int, int], None] | No
         ),
     )
     gates = lesions = None
-    if spec.network.kind == "highway" and count_layers(network):
+    if highway_modules(network):
         gates = recorded("gates", GatesRecord, lambda: analyse_gates(network, data.train, part="train", fingerprint=fingerprint))
     if count_layers(network):
         lesions = recorded(

@@ -30,12 +30,14 @@ class EvaluationRecord(Record):
 
 
 class GatesRecord(Record):
-    """The transform gates of all highway layers; tables have a row per layer and a column per block."""
+    """The transform gates of all highway layers; tables have a row per layer and a column per block, or per map of a convolution."""
 
     part: Part
     """The data over which means are taken."""
     samples: int
     """How many samples that is."""
+    convolutional: bool = False
+    """Whether columns are maps, whose gates are averaged over their pixels too."""
     start_bias: float
     """b_T before training."""
     bias: list[list[float]]

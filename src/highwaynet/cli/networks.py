@@ -1,50 +1,198 @@
 """`highway networks`."""
 
-from typing import Annotated, Any
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from highwaynet.base.errors import InputError
 from highwaynet.base.specs import help_for, validated
 from highwaynet.cli.output import console, print_json, print_table
-from highwaynet.networks.presets import PRESETS
+from highwaynet.cli.overrides import parse_setting, parse_value
+from highwaynet.networks.presets import PRESETS, Preset
 from highwaynet.networks.spec import NetworkSpec
 
+if TYPE_CHECKING:
+    from highwaynet.networks.description import Description, Row
+
 PAPER_DEPTHS = [10, 20, 50, 100]
+FOLD = 8
+"""More equal layers than this, one after the other, are printed on one line."""
 
 
 def networks_command(
+    name: Annotated[str | None, typer.Argument(help="A network, to see its layers one by one; all networks if left out.")] = None,
+    variant: Annotated[str | None, typer.Option(metavar="NAME", help=help_for(NetworkSpec, "variant"))] = None,
     depth: Annotated[
         list[int] | None,
-        typer.Option(help="Number of layers before the softmax; repeatable, the paper's four by default."),
+        typer.Option(help="Dense networks: number of layers before the softmax; repeatable, the paper's four by default."),
     ] = None,
     width: Annotated[int | None, typer.Option(help=help_for(NetworkSpec, "width"))] = None,
-    inputs: Annotated[int, typer.Option(min=1, max=2**24, help="Input values per sample; 784 is MNIST.")] = 784,
+    input_: Annotated[
+        str | None,
+        typer.Option(
+            "--input", metavar="CHANNELSxHEIGHTxWIDTH", help="Shape of a sample, or a number of values; by default MNIST's or CIFAR's."
+        ),
+    ] = None,
     outputs: Annotated[int, typer.Option(min=1, max=2**20, help="Classes.")] = 10,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="network.FIELD=VALUE", help="Set any field of the network, for instance network.head=gap; repeatable."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
-    """List the networks with their depth, width and parameters.
+    """List the networks with their layers, parameters and multiply-adds, or show one layer by layer.
 
-    Example: highway networks --depth 50 --inputs 64
+    Example: highway networks highway-b --outputs 100
     """
-    import torch
-
-    from highwaynet.networks.build import build_network, count_parameters
-
-    rows: list[dict[str, Any]] = []
-    for name, preset in PRESETS.items():
-        for layers in depth or PAPER_DEPTHS:
-            spec = validated(NetworkSpec, {"name": name, "depth": layers, "width": width})
-            with torch.device("meta"):  # shapes without memory
-                count = count_parameters(build_network(spec, (inputs,), outputs))
-            rows.append({"name": name, "depth": layers, "width": spec.width, "parameters": count, "origin": preset.origin})
-    if as_json:
-        print_json({"inputs": inputs, "outputs": outputs, "networks": rows})
+    settings = {"variant": variant, "width": width} | dict(map(_network_setting, set_ or []))
+    if name is not None:
+        _show_one(name, settings | ({"depth": depth[0]} if depth else {}), input_, outputs, as_json)
         return
-    columns = [("network", "left"), ("depth", "right"), ("width", "right"), ("parameters", "right"), ("origin", "left")]
+    rows: list[dict[str, Any]] = []
+    unfit: list[str] = []
+    for network, preset in PRESETS.items():
+        applicable = {field: value for field, value in settings.items() if field in preset.settings}
+        try:
+            rows += [_summary(network, applicable | chosen, input_, outputs) for chosen in _versions(preset, depth)]
+        except InputError:
+            if input_ is None:
+                raise
+            unfit.append(network)
+    if as_json:
+        print_json({"outputs": outputs, "networks": rows})
+        return
     print_table(
-        columns,
-        [[row["name"], str(row["depth"]), str(row["width"]), f"{row['parameters']:,}", row["origin"]] for row in rows],
-        title=f"Networks, for {inputs:,} inputs and {outputs:,} outputs",
+        [("network", "left"), ("layers", "right"), ("parameters", "right"), ("multiply-adds", "right"), ("origin", "left")],
+        [
+            [
+                row["label"],
+                str(row["layers"]),
+                f"{row['parameters']:,}",
+                _millions(row["multiply_adds"]),
+                re.split("[:;,]", row["origin"])[0],
+            ]
+            for row in rows
+        ],
+        title=f"Networks, for {outputs:,} outputs and {input_ or 'the images they were made for'}; multiply-adds of one sample",
     )
-    for name, preset in PRESETS.items():
-        console.print(f"{name}: {preset.summary}", soft_wrap=True)
+    if unfit:
+        console.print(f"left out, because such inputs do not fit them: {', '.join(unfit)}", soft_wrap=True)
+    console.print("One of them layer by layer, with its recipes: highway networks NAME", soft_wrap=True)
+
+
+def _versions(preset: Preset, depths: list[int] | None) -> list[dict[str, Any]]:
+    """What of a network is listed: dense ones at several depths, others with each head or variant that changes their numbers."""
+    if not preset.convolutional:
+        return [{"depth": depth} for depth in depths or PAPER_DEPTHS]
+    if "head" in preset.settings:
+        return [{"head": head} for head in ("gap", "dense")]
+    return [{"variant": variant} for variant in preset.origins] if preset.family == "resnet" else [{}]
+
+
+def _spec(name: str, settings: dict[str, Any]) -> NetworkSpec:
+    return validated(NetworkSpec, {"name": name} | {field: value for field, value in settings.items() if value is not None})
+
+
+def _summary(name: str, settings: dict[str, Any], input_: str | None, outputs: int) -> dict[str, Any]:
+    """A line of the list."""
+    from highwaynet.networks.description import describe
+
+    spec = _spec(name, settings)
+    shape = _input_shape(input_, spec.preset)
+    table = describe(spec, shape, outputs)
+    extras: list[str] = [spec.head] if spec.head is not None and "head" in spec.preset.settings else []
+    extras += [spec.variant] if spec.variant is not None and spec.variant != next(iter(spec.preset.origins)) else []
+    return {
+        "name": name,
+        "label": name + (f" ({', '.join(extras)})" if extras else ""),
+        "variant": spec.variant,
+        "head": spec.head,
+        "depth": spec.depth,
+        "width": spec.width,
+        "layers": spec.depth,
+        "parameters": table.parameters,
+        "multiply_adds": table.multiply_adds,
+        "input": list(shape),
+        "origin": spec.origin,
+    }
+
+
+def _show_one(name: str, settings: dict[str, Any], input_: str | None, outputs: int, as_json: bool) -> None:
+    from highwaynet.networks.description import describe
+    from highwaynet.runs.recipes import recipes_of
+
+    spec = _spec(name, settings)
+    shape = _input_shape(input_, spec.preset)
+    table = describe(spec, shape, outputs)
+    recipes = {recipe: known.source for recipe, known in recipes_of(name).items()}
+    if as_json:
+        layers = [vars(row) | {"number": number} for number, row in _numbered(table)]
+        print_json(_summary(name, settings, input_, outputs) | {"summary": spec.preset.summary, "table": layers, "recipes": recipes})
+        return
+    columns = [
+        ("layer", "right"),
+        ("what", "left"),
+        ("output", "left"),
+        ("parameters", "right"),
+        ("multiply-adds", "right"),
+        ("gate bias", "right"),
+    ]
+    lines = [["", "input", _shape(shape), "", "", ""]]
+    for row, group in groupby(_numbered(table), key=lambda pair: pair[1]):
+        numbers = [number for number, _ in group]
+        folded = [numbers] if len(numbers) > FOLD else [[number] for number in numbers]
+        lines += [_line(row, part) for part in folded]
+    lines.append(["", "total", "", f"{table.parameters:,}", _millions(table.multiply_adds), ""])
+    print_table(columns, lines, title=f"{name}: {spec.preset.summary}")
+    console.print(f"origin: {spec.origin}", soft_wrap=True)
+    if spec.variant is not None and len(spec.preset.origins) > 1:
+        console.print(f"variants: {', '.join(spec.preset.origins)}", soft_wrap=True)
+    for recipe, source in recipes.items():
+        console.print(f"recipe {recipe}: {source}", soft_wrap=True)
+
+
+def _numbered(table: "Description") -> list[tuple[int | None, "Row"]]:
+    """Rows with the number of their (last) layer; None where they are no layer."""
+    pairs, number = [], 0
+    for row in table.rows:
+        number += row.layers
+        pairs.append((number if row.layers else None, row))
+    return pairs
+
+
+def _line(row: "Row", numbers: list[int | None]) -> list[str]:
+    times = f" ({len(numbers)} times)" if len(numbers) > 1 else ""
+    first, last = (numbers[0] or 0) - max(row.layers - 1, 0), numbers[-1]
+    count = "" if last is None else str(last) if first == last else f"{first}–{last}"
+    bias = "" if row.gate_bias is None else f"{row.gate_bias:.3g}"
+    parameters = f"{row.parameters:,}" if row.parameters else ""
+    return [count, row.label + times, _shape(row.shape), parameters, _millions(row.multiply_adds) if row.multiply_adds else "", bias]
+
+
+def _network_setting(text: str) -> tuple[str, Any]:
+    field, value = parse_setting(text)
+    if not field.startswith("network."):
+        raise InputError(f"--set {text!r}: only fields of the network apply here, for instance --set network.gate_bias=-2")
+    return field.removeprefix("network."), value
+
+
+def _input_shape(text: str | None, preset: Preset) -> tuple[int, ...]:
+    """The shape of a sample: 784, 28x28 (one channel) or 3x32x32."""
+    if text is None:
+        return preset.made_for
+    sizes = [parse_value(part) for part in text.lower().replace("×", "x").split("x")]
+    if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and 1 <= size <= 2**24 for size in sizes):
+        raise InputError(f"--input {text!r}: write it as 784, 28x28 or 3x32x32")
+    return (1, *sizes) if len(sizes) == 2 else tuple(sizes)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:,.1f} M" if count >= 100_000 else f"{count:,}"

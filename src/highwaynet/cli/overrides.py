@@ -7,7 +7,10 @@ from typing import Any
 from highwaynet.base.errors import InputError
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.spec import DataSpec
+from highwaynet.networks.presets import PRESETS
+from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
+from highwaynet.runs.training_spec import TrainingSpec
 
 
 def gather_spec(source: Path | None, flags: dict[str, str | None], settings: list[str]) -> RunSpec:
@@ -34,20 +37,44 @@ TEXTS = {"data.name", "data.target"}
 
 DEPENDENT = {
     "network.name": ("network.width", "network.gate_bias", "network.carry"),
+    "network.variant": ("network.dropout",),
     "network.activation": ("network.init", "network.init_std"),
     "network.init": ("network.init_std",),
-    "data.name": tuple(f"data.{name}" for name in DataSpec.model_fields if name not in {"name", "split_seed"}),
+    "data.name": (
+        *(f"data.{name}" for name in DataSpec.model_fields if name not in {"name", "split_seed"}),
+        "training.crop",
+        "training.mirror",
+    ),
+    "training.recipe": (*(f"training.{name}" for name in TrainingSpec.model_fields if name != "threads"), "data.preprocessing"),
+    "training.schedule": ("training.decay", "training.milestones", "training.schedule_in", "training.warm_up"),
+    "training.optimiser": ("training.momentum", "training.nesterov", "training.smoothing"),
 }
 """Fields that are left to their defaults again when the field before them is changed on top of a file."""
+
+OTHER_FAMILY = (
+    *(f"network.{name}" for name in NetworkSpec.model_fields if name != "name"),
+    *(f"training.{name}" for name in TrainingSpec.model_fields if name not in {"epochs", "threads"}),
+    "data.preprocessing",
+)
+"""The same where the network becomes one of another family: what was right for the one does not fit the other."""
 
 
 def _drop_dependent(values: dict[str, Any], changes: dict[str, Any]) -> None:
     for field, dependent in DEPENDENT.items():
         section, name = field.split(".")
         table = values.get(section)
-        if isinstance(table, dict) and field in changes and table.get(name, changes[field]) != changes[field]:
-            for other in dependent:
-                table.pop(other.split(".")[1], None)
+        before = table.get(name, changes.get(field)) if isinstance(table, dict) else changes.get(field)
+        if field not in changes or before == changes[field]:
+            continue
+        others = OTHER_FAMILY if field == "network.name" and _family(before) != _family(changes[field]) else dependent
+        for other in others:
+            inner = values.get(other.split(".")[0])
+            if isinstance(inner, dict) and other != field:
+                inner.pop(other.split(".")[1], None)
+
+
+def _family(network: Any) -> str | None:
+    return PRESETS[network].family if isinstance(network, str) and network in PRESETS else None
 
 
 def _make_absolute(values: dict[str, Any]) -> None:

@@ -14,7 +14,8 @@ from highwaynet.cli.output import console, print_json
 from highwaynet.cli.overrides import gather_spec
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.spec import NetworkSpec
-from highwaynet.runs.spec import RunSpec, TrainingSpec
+from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.training_spec import TrainingSpec
 
 
 def _flag(spec: type[BaseModel], field: str, kind: str) -> Any:
@@ -25,7 +26,8 @@ def _flag(spec: type[BaseModel], field: str, kind: str) -> Any:
 def default_path(spec: RunSpec) -> Path:
     """Where a run goes if nothing is said: a name of its own for each."""
     data = spec.data.name if spec.data.built_in else Path(spec.data.name).stem
-    name = f"{spec.network.name}-{spec.network.depth}-{data}-seed{spec.seed}"
+    depth = "" if spec.network.preset.convolutional else f"-{spec.network.depth}"
+    name = f"{spec.network.name}{depth}-{data}-seed{spec.seed}"
     numbers = (f"-{number}" for number in count(2))
     return next(path for suffix in chain([""], numbers) if not (path := Path("runs") / f"{name}{suffix}").exists())
 
@@ -33,6 +35,7 @@ def default_path(spec: RunSpec) -> Path:
 def train_command(
     config: Annotated[Path | None, typer.Argument(help="A TOML file, or a run directory to repeat.")] = None,
     network: Annotated[str | None, _flag(NetworkSpec, "name", "NAME")] = None,
+    variant: Annotated[str | None, _flag(NetworkSpec, "variant", "NAME")] = None,
     depth: Annotated[str | None, _flag(NetworkSpec, "depth", "INTEGER")] = None,
     width: Annotated[str | None, _flag(NetworkSpec, "width", "INTEGER")] = None,
     activation: Annotated[str | None, _flag(NetworkSpec, "activation", "NAME")] = None,
@@ -47,6 +50,7 @@ def train_command(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help=help_for(DataSpec, "skip_bad"))] = False,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     validation: Annotated[str | None, _flag(DataSpec, "validation", "NUMBER")] = None,
+    recipe: Annotated[str | None, _flag(TrainingSpec, "recipe", "NAME")] = None,
     epochs: Annotated[str | None, _flag(TrainingSpec, "epochs", "INTEGER")] = None,
     batch_size: Annotated[str | None, _flag(TrainingSpec, "batch_size", "INTEGER")] = None,
     learning_rate: Annotated[str | None, _flag(TrainingSpec, "learning_rate", "NUMBER")] = None,
@@ -70,6 +74,7 @@ def train_command(
     """
     flags: dict[str, str | None] = {
         "network.name": network,
+        "network.variant": variant,
         "network.depth": depth,
         "network.width": width,
         "network.activation": activation,
@@ -78,6 +83,7 @@ def train_command(
         "network.carry": carry,
         **data_flags(data, target, task, resize, colour, skip_bad),
         "data.validation": validation,
+        "training.recipe": recipe,
         "training.epochs": epochs,
         "training.batch_size": batch_size,
         "training.learning_rate": learning_rate,

@@ -42,8 +42,9 @@ class ReportedRun:
 
     @property
     def label(self) -> str:
-        """Kind and depth, for instance 50-layer highway."""
-        return f"{self.spec.network.depth}-layer {self.spec.network.kind}"
+        """Kind and depth, for instance 50-layer highway; convolutional networks have names."""
+        network = self.spec.network
+        return network.name if network.preset.convolutional else f"{network.depth}-layer {network.kind}"
 
 
 def render_report(runs: list[ReportedRun], note: str | None = None) -> str:

@@ -14,7 +14,7 @@ from matplotlib.ticker import LogFormatter
 
 # Okabe and Ito's palette, told apart with every common form of colour blindness.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-KIND_COLOURS = {"highway": COLOURS[0], "plain": COLOURS[1], "residual": COLOURS[2]}
+KIND_COLOURS = {"highway": COLOURS[0], "plain": COLOURS[1], "residual": COLOURS[2], "maxout": COLOURS[3]}
 HEAT = "viridis"
 
 # A picture is as wide as a phone in its own units, so that its text is never scaled below its size there.

@@ -1,7 +1,8 @@
-"""The names of activations, initialisations and carry gates; free of torch, so that specs load at once."""
+"""The names of activations, initialisations, carry gates and shortcuts; free of torch, so that specs load at once."""
 
 from typing import Literal
 
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
 Init = Literal["glorot-uniform", "glorot-normal", "he", "orthogonal", "normal"]
 Carry = Literal["coupled", "independent"]
+Shortcut = Literal["pad", "project"]

@@ -23,6 +23,9 @@ class DenseNetwork(nn.Module):
         head: From the width to the number of outputs.
     """
 
+    head_name = "head"
+    companions = False
+
     def __init__(self, entry: DensePlain, stack: DenseStack, head: nn.Linear) -> None:
         super().__init__()
         self.entry, self.stack, self.head = entry, stack, head
@@ -46,11 +49,12 @@ class DenseNetwork(nn.Module):
 def build_dense(spec: NetworkSpec, inputs: int, outputs: int, generator: Generator | None) -> DenseNetwork:
     """The dense network that a spec describes, its weights drawn in the order of the layers."""
     std = DEFAULT_STD if spec.init_std is None else spec.init_std
-    entry = DensePlain(inputs, spec.width, activation=spec.activation, init=spec.init, init_std=std, generator=generator)
+    width = spec.width or inputs
+    entry = DensePlain(inputs, width, activation=spec.activation, init=spec.init, init_std=std, generator=generator)
     stack: DenseStack
     if spec.kind == "highway":
         stack = DenseHighway(
-            spec.width,
+            width,
             spec.depth - 1,
             activation=spec.activation,
             gate_bias="auto" if spec.gate_bias is None else spec.gate_bias,
@@ -63,14 +67,14 @@ def build_dense(spec: NetworkSpec, inputs: int, outputs: int, generator: Generat
     else:
         kind = DensePlain if spec.kind == "plain" else DenseResidual
         stack = kind(
-            spec.width,
+            width,
             layers=spec.depth - 1,
             activation=spec.activation,
             init=spec.init,
             init_std=std,
             generator=generator,
         )
-    head = nn.Linear(spec.width, outputs)
+    head = nn.Linear(width, outputs)
     initialise_(head.weight, "glorot-uniform", generator=generator)
     nn.init.zeros_(head.bias)
     return DenseNetwork(entry, stack, head)

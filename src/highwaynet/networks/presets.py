@@ -1,47 +1,249 @@
-"""The named networks: what each is, where it comes from, and its defaults. Free of torch."""
+"""The named networks: what each is, where it comes from, and its defaults. Free of torch.
 
-from dataclasses import dataclass, field
+Sources: "paper" is Srivastava, Greff and Schmidhuber 2015, "Training Very Deep Networks"; "released files" are its authors' Caffe examples;
+"2016 report" is a reproduction that describes layers the paper leaves open. What is marked as a reconstruction fits the published depth and
+number of parameters, but its authors never published it layer by layer.
+"""
+
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-Kind = Literal["highway", "plain", "residual"]
+from highwaynet.networks.plan import Shape
+
+Kind = Literal["highway", "plain", "residual", "maxout"]
+Variant = Literal["paper", "released", "2016"]
+
+MNIST: Shape = (1, 28, 28)
+CIFAR: Shape = (3, 32, 32)
+
+_START = frozenset({"init", "init_std"})
+_GATES = frozenset({"gate_bias", "carry"})
+_CONVOLUTIONAL = _START | {"variant", "activation", "dropout"}
 
 
 @dataclass(frozen=True)
 class Preset:
     """A named network."""
 
+    family: str
+    """Which plan of architectures.py draws it."""
     kind: Kind
-    """Which layers follow the first plain one."""
+    """Which layers it is made of."""
     summary: str
     """What it is, in a sentence."""
-    origin: str
-    """Where it comes from: the paper, released files, or a reconstruction."""
-    learning_rate: float
-    """Where to start: what learns well at 50 layers with momentum 0.9 on the embedded data."""
+    origins: dict[Variant, str]
+    """The variants that exist, the usual one first, and where each comes from: the paper, released files, or a reconstruction."""
+    settings: frozenset[str]
+    """The fields of `NetworkSpec` that can be chosen."""
+    made_for: Shape
+    """The input for which its numbers were published."""
     defaults: dict[str, Any] = field(default_factory=dict)
     """Values of the `NetworkSpec` fields that the user leaves out."""
+    released: dict[str, Any] = field(default_factory=dict)
+    """The same for the variant released, where they differ."""
+    layers: int | None = None
+    """Number of layers as its paper counts them, with the softmax; None where depth is a setting."""
+    learning_rate: float | None = None
+    """Dense networks: what learns well at 50 layers with momentum 0.9 on the embedded data."""
+    channels: tuple[int, ...] = ()
+    """Maps of each stage."""
+    kernels: tuple[tuple[int, ...], ...] = ()
+    """Windows of the highway layers of each stage, behind the plain layer that begins it."""
+    stages: tuple[tuple[int, ...], ...] = ()
+    """Maps of each maxout layer, stage by stage."""
+    gap_channels: int = 0
+    """Maps of the 1×1 convolution before global average pooling."""
+    head_units: int = 0
+    """Units of the dense layer of the other head."""
+    dense_head_origin: str | None = None
+    """Where the network with that head comes from."""
+
+    @property
+    def convolutional(self) -> bool:
+        """Whether it takes images alone."""
+        return self.family != "dense"
+
+
+def _mnist(width: int) -> Preset:
+    return Preset(
+        family="mnist",
+        kind="highway",
+        summary=f"highway network for small images: 9 convolutions of {width} maps, 8 of them highway layers, then softmax",
+        origins={"paper": "paper, table 1; layers from the released files", "released": "released files"},
+        settings=_CONVOLUTIONAL | _GATES,
+        made_for=MNIST,
+        # The paper gives no dropout. That of the released files needs hundreds of epochs; the light one suits tens.
+        defaults={"gate_bias": -1.0, "carry": "coupled", "activation": "relu", "dropout": (0.0, 0.05, 0.1, 0.2)},
+        released={"dropout": (0.2, 0.3, 0.4, 0.5)},
+        layers=10,
+        channels=(width,),
+    )
+
+
+_A = Preset(
+    family="cifar",
+    kind="highway",
+    summary="Highway A: 11 layers, 16, 32 and 64 maps; a thin network for colour images",
+    origins={"paper": "reconstruction: 2016 report"},
+    settings=_CONVOLUTIONAL | _GATES | {"head"},
+    made_for=CIFAR,
+    defaults={"gate_bias": -1.0, "carry": "coupled", "activation": "relu", "dropout": (0.0, 0.0, 0.0, 0.0), "head": "dense"},
+    layers=11,
+    channels=(16, 32, 64),
+    kernels=((3, 3),) * 3,
+    gap_channels=64,
+    head_units=250,
+    dense_head_origin="reconstruction: paper, table 2",
+)
+_B = Preset(
+    family="cifar",
+    kind="highway",
+    summary="Highway B: 19 layers, 32, 80 and 128 maps",
+    origins={"paper": "paper, table 3; layers from the released files", "released": "released files"},
+    settings=_CONVOLUTIONAL | _GATES | {"head"},
+    made_for=CIFAR,
+    defaults={"gate_bias": -2.0, "carry": "coupled", "activation": "relu", "dropout": (0.0, 0.1, 0.1, 0.1), "head": "gap"},
+    released={"dropout": (0.2, 0.2, 0.2, 0.2)},
+    layers=19,
+    channels=(32, 80, 128),
+    kernels=((3,) * 4, (3,) * 5, (3,) * 5),
+    gap_channels=100,
+    head_units=500,
+    dense_head_origin="reconstruction: paper, table 2",
+)
+_C = Preset(
+    family="cifar",
+    kind="highway",
+    summary="Highway C: 32 layers, 32, 64 and 96 maps, windows of 1×1 and 3×3 in turn",
+    origins={"paper": "reconstruction: paper, table 2"},
+    settings=_CONVOLUTIONAL | _GATES,
+    made_for=CIFAR,
+    defaults={"gate_bias": -3.0, "carry": "coupled", "activation": "relu", "dropout": (0.0, 0.1, 0.1, 0.1), "head": "gap"},
+    layers=32,
+    channels=(32, 64, 96),
+    kernels=((1, 3, 1, 3, 1, 3, 1, 3, 1),) * 3,
+    gap_channels=100,
+)
+
+
+def _plain_twin(highway: Preset, name: str) -> Preset:
+    """The same layers and maps without gates, and so with about half the parameters."""
+    defaults = {key: value for key, value in highway.defaults.items() if key not in _GATES} | {"deep_supervision": False}
+    return replace(
+        highway,
+        kind="plain",
+        summary=f"plain twin of {name}: the same layers and maps without gates",
+        origins={variant: f"twin of {name}: {origin}" for variant, origin in highway.origins.items()},
+        dense_head_origin=f"twin of {name}: {highway.dense_head_origin}",
+        settings=highway.settings - _GATES | {"deep_supervision"},
+        defaults=defaults,
+    )
+
+
+def _resnet(layers: int) -> Preset:
+    return Preset(
+        family="resnet",
+        kind="residual",
+        summary=f"residual network of {layers} layers; variant 2016 pools and drops out where He uses strides and batch norm",
+        origins={"paper": "He et al. 2015, section 4.2", "2016": "2016 report; its dropout is a guess"},
+        settings=_START | {"variant", "shortcut", "dropout"},
+        made_for=CIFAR,
+        defaults={"activation": "relu", "shortcut": "pad"},
+        layers=layers,
+        channels=(16, 32, 64),
+    )
+
+
+def _fitnet(letter: str, layers: int, stages: tuple[tuple[int, ...], ...]) -> Preset:
+    return Preset(
+        family="fitnet",
+        kind="maxout",
+        summary=f"FitNet {letter}: {layers} thin maxout layers, the rival of Highway {letter}",
+        origins={"paper": "reconstruction: Romero et al. 2014, with 2 pieces in the dense layer"},
+        settings=_START,
+        made_for=CIFAR,
+        defaults={"activation": "identity"},
+        layers=layers,
+        stages=stages,
+    )
 
 
 PRESETS: dict[str, Preset] = {
     "fc-highway": Preset(
+        family="dense",
         kind="highway",
         summary="one plain dense layer, then dense highway layers, then softmax",
-        origin="paper, section 3.1",
+        origins={"paper": "paper, section 3.1"},
+        settings=_START | _GATES | {"depth", "width", "activation"},
+        made_for=MNIST,
         learning_rate=0.2,
         defaults={"width": 50, "gate_bias": "auto", "carry": "coupled"},
     ),
     "fc-plain": Preset(
+        family="dense",
         kind="plain",
         summary="dense plain layers, then softmax; as many parameters a layer as fc-highway",
-        origin="paper, section 3.1",
+        origins={"paper": "paper, section 3.1"},
+        settings=_START | {"depth", "width", "activation"},
+        made_for=MNIST,
         learning_rate=0.003,
         defaults={"width": 71},
     ),
     "fc-residual": Preset(
+        family="dense",
         kind="residual",
         summary="one plain dense layer, then dense residual layers, then softmax; the width of fc-plain",
-        origin="dense analogue of He et al. 2015, not in the paper",
+        origins={"paper": "dense analogue of He et al. 2015, not in the paper"},
+        settings=_START | {"depth", "width", "activation"},
+        made_for=MNIST,
         learning_rate=0.003,
         defaults={"width": 71},
+    ),
+    "mnist-highway-16": _mnist(16),
+    "mnist-highway-32": _mnist(32),
+    "highway-a": _A,
+    "highway-b": _B,
+    "highway-c": _C,
+    "mnist-plain-16": _plain_twin(_mnist(16), "mnist-highway-16"),
+    "mnist-plain-32": _plain_twin(_mnist(32), "mnist-highway-32"),
+    "plain-a": _plain_twin(_A, "highway-a"),
+    "plain-b": _plain_twin(_B, "highway-b"),
+    "plain-c": _plain_twin(_C, "highway-c"),
+    "resnet-20": _resnet(20),
+    "resnet-32": _resnet(32),
+    "resnet-44": _resnet(44),
+    "fitnet-a": _fitnet("A", 11, ((16, 16, 16), (32, 32, 32), (48, 48, 64))),
+    "fitnet-b": _fitnet("B", 19, ((32, 32, 32, 48, 48), (80,) * 6, (128,) * 6)),
+    "maxout-teacher": Preset(
+        family="teacher",
+        kind="maxout",
+        summary="the FitNets' teacher: 3 wide maxout convolutions and a dense maxout layer of 5 pieces",
+        origins={
+            "paper": "reconstruction: Goodfellow et al. 2013 and Romero et al. 2014; padding chosen to fit about 9 million parameters"
+        },
+        settings=_START | {"dropout"},
+        made_for=CIFAR,
+        defaults={"activation": "identity", "dropout": (0.2, 0.5, 0.5, 0.5)},
+        layers=5,
+    ),
+    "nin": Preset(
+        family="nin",
+        kind="plain",
+        summary="network in network: 3 blocks of a convolution and two 1×1 convolutions, then global average pooling",
+        origins={"paper": "Lin et al. 2013; no ReLU behind the last convolution"},
+        settings=_START | {"dropout", "activation"},
+        made_for=CIFAR,
+        defaults={"activation": "relu", "dropout": (0.5, 0.5)},
+        layers=9,
+    ),
+    "all-cnn": Preset(
+        family="all-cnn",
+        kind="plain",
+        summary="All-CNN-C: convolutions alone, with strides in place of pooling",
+        origins={"paper": "Springenberg et al. 2014; no ReLU behind the last convolution"},
+        settings=_START | {"dropout", "activation"},
+        made_for=CIFAR,
+        defaults={"activation": "relu", "dropout": (0.2, 0.5, 0.5)},
+        layers=9,
     ),
 }

@@ -6,10 +6,11 @@ from pydantic import Field, model_validator
 
 from highwaynet.base.errors import unknown
 from highwaynet.base.specs import Spec, named
-from highwaynet.layers.names import Activation, Carry, Init
-from highwaynet.networks.presets import PRESETS, Kind
+from highwaynet.layers.names import Activation, Carry, Init, Shortcut
+from highwaynet.networks.presets import PRESETS, Kind, Preset, Variant
 
 MAX_PARAMETERS = 2**31
+RESNET_2016_DROPOUT = (0.2, 0.2)
 
 
 class NetworkSpec(Spec):
@@ -19,19 +20,25 @@ class NetworkSpec(Spec):
 
     >>> NetworkSpec(name="fc-plain", depth=20).width
     71
+    >>> NetworkSpec(name="highway-b").depth
+    19
     """
 
     name: str = "fc-highway"
     """Which network; `highway networks` lists them."""
 
-    depth: Annotated[int, Field(ge=1, le=100_000)] = 50
-    """Number of layers before the softmax: one plain layer that sets the width, then depth − 1 of the network's kind."""
+    variant: Variant | None = None
+    """Convolutional networks: paper (clean, the default), released (with the quirks of the authors' files), 2016 (residual networks)."""
 
-    width: Annotated[int, Field(ge=1, le=65_536)] = 50
-    """Blocks (units) per layer. The paper's thin networks: 50 for highway, 71 for plain."""
+    depth: Annotated[int, Field(ge=1, le=100_000)] = 50
+    """Dense networks: number of layers before the softmax, one plain layer that sets the width, then depth − 1 of the network's kind.
+    Convolutional networks have a fixed depth, counted as in their papers, with the softmax."""
+
+    width: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Dense networks: blocks (units) per layer. The paper's thin networks: 50 for highway, 71 for plain."""
 
     activation: Activation = "tanh"
-    """Activation of the block state H: tanh, relu, sigmoid or identity."""
+    """Activation of the block state H: tanh, relu, sigmoid or identity. By default tanh in dense and relu in convolutional networks."""
 
     init: Init = "glorot-uniform"
     """Start of the weights: glorot-uniform, glorot-normal, he, orthogonal or normal. By default he for relu, else glorot-uniform."""
@@ -45,10 +52,35 @@ class NetworkSpec(Spec):
     carry: Carry | None = None
     """Carry gate: coupled (C = 1 − T, as in the paper) or independent; highway networks alone."""
 
+    head: Literal["gap", "dense"] | None = None
+    """highway-a and -b and their twins: a 1×1 convolution before global average pooling (gap), or a dense layer behind it (dense)."""
+
+    dropout: Annotated[tuple[Annotated[float, Field(ge=0, lt=1)], ...], Field(strict=False)] | None = None
+    """Convolutional networks: probability of dropout at each of the network's places, for instance [0.0, 0.05, 0.1, 0.2] for the input and
+    behind each of three stages."""
+
+    shortcut: Shortcut | None = None
+    """Convolutional residual networks: how x changes shape where it must, pad (zero maps) or project (a 1×1 convolution)."""
+
+    deep_supervision: bool | None = None
+    """Plain convolutional networks: give each stage but the last a companion classifier, whose loss helps while training."""
+
+    @property
+    def preset(self) -> Preset:
+        """The preset behind the name."""
+        return PRESETS[self.name]
+
     @property
     def kind(self) -> Kind:
-        """Which layers follow the first plain one: highway, plain or residual."""
-        return PRESETS[self.name].kind
+        """Which layers it is made of: highway, plain, residual or maxout."""
+        return self.preset.kind
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from: the paper, released files, or a reconstruction."""
+        preset = self.preset
+        own = preset.origins[next(iter(preset.origins)) if self.variant is None else self.variant]
+        return preset.dense_head_origin or own if self.head == "dense" else own
 
     @model_validator(mode="before")
     @classmethod
@@ -58,17 +90,46 @@ class NetworkSpec(Spec):
             return values
         if name not in PRESETS:
             raise ValueError(str(unknown("network", name, PRESETS)))
-        filled = PRESETS[name].defaults | {"init": "he" if values.get("activation") == "relu" else "glorot-uniform"}
-        filled |= {"init_std": 0.05} if values.get("init") == "normal" else {}
-        return filled | {key: value for key, value in values.items() if value is not None}
+        preset, given = PRESETS[name], {key: value for key, value in values.items() if value is not None}
+        filled = dict(preset.defaults)
+        if preset.convolutional:
+            filled |= {"variant": next(iter(preset.origins)), "depth": preset.layers}
+        if given.get("variant") == "released":
+            filled |= preset.released
+        if given.get("variant") == "2016" and preset.family == "resnet":
+            filled |= {"dropout": RESNET_2016_DROPOUT}
+        activation = given.get("activation", filled.get("activation"))
+        filled |= {"init": "he" if activation == "relu" else "glorot-uniform"}
+        filled |= {"init_std": 0.05} if given.get("init") == "normal" else {}
+        return filled | given
 
     @model_validator(mode="after")
     def _check(self) -> "NetworkSpec":
+        self._check_applicable()
         if self.init_std is not None and self.init != "normal":
             raise ValueError(f"network.init_std = {self.init_std}: applies to init = 'normal' alone, not to {self.init!r}")
-        for field, value in (("gate_bias", self.gate_bias), ("carry", self.carry)):
-            if value is not None and self.kind != "highway":
-                raise ValueError(f"network.{field} = {value!r}: {self.name} has no gates; leave it out, or take fc-highway")
-        if self.depth * self.width**2 > MAX_PARAMETERS:
+        if self.depth * (self.width or 0) ** 2 > MAX_PARAMETERS:
             raise ValueError(f"network.depth = {self.depth} with network.width = {self.width}: more than 2³¹ weights; reduce one")
         return self
+
+    def _check_applicable(self) -> None:
+        """Only what the preset admits may be chosen; the rest must be as the preset fills it in."""
+        preset = self.preset
+        if self.variant is not None and preset.convolutional and self.variant not in preset.origins:
+            raise ValueError(f"network.variant = {self.variant!r}: {self.name} comes as {' or '.join(map(repr, preset.origins))}")
+        if preset.layers is not None and self.depth != preset.layers:
+            raise ValueError(
+                f"network.depth = {self.depth}: {self.name} has {preset.layers} layers; fc-highway, fc-plain and fc-residual take any"
+            )
+        for field in ("gate_bias", "carry"):
+            if getattr(self, field) is not None and self.kind != "highway":
+                raise ValueError(f"network.{field} = {getattr(self, field)!r}: {self.name} has no gates; leave it out, or take fc-highway")
+        usual = preset.defaults | ({"variant": self.variant} if preset.convolutional else {})
+        for field in ("variant", "width", "activation", "head", "dropout", "shortcut", "deep_supervision"):
+            value = getattr(self, field)
+            if field not in preset.settings and value is not None and value != usual.get(field, NetworkSpec.model_fields[field].default):
+                raise ValueError(f"network.{field} = {value!r}: {self.name} has no such setting; leave it out")
+        places = RESNET_2016_DROPOUT if self.variant == "2016" else preset.defaults.get("dropout", ())
+        if self.dropout is not None and len(self.dropout) != len(places):
+            wanted = f"needs {len(places)} numbers" if places else "has no dropout"
+            raise ValueError(f"network.dropout = {list(self.dropout)}: {self.name} {wanted}, one for each place")

@@ -3,18 +3,17 @@
 from highwaynet.base.errors import InputError
 from highwaynet.base.randomness import generator_for
 from highwaynet.data.record import DataRecord
-from highwaynet.networks.build import build_network
-from highwaynet.networks.dense import DenseNetwork
+from highwaynet.networks.build import Network, build_network
 from highwaynet.runs.directory import FINAL, RunDirectory
 from highwaynet.runs.spec import RunSpec
 
 
-def fresh_network(spec: RunSpec, data: DataRecord) -> DenseNetwork:
+def fresh_network(spec: RunSpec, data: DataRecord) -> Network:
     """The network of a run before its first step."""
     return build_network(spec.network, data.input_shape, data.outputs, generator=generator_for(spec.seed, "weights"))
 
 
-def load_network(run: RunDirectory, checkpoint: str = FINAL, *, data: DataRecord | None = None) -> DenseNetwork:
+def load_network(run: RunDirectory, checkpoint: str = FINAL, *, data: DataRecord | None = None) -> Network:
     """The trained network of a run, in evaluation mode; raises InputError if the directory is damaged.
 
     `data` is the record of the run's preparation, where the caller has read it already.

@@ -16,7 +16,7 @@ from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
 from highwaynet.data.table_files import Table, read_table, table_of
 from highwaynet.data.tables import TableEncoder
-from highwaynet.networks.dense import DenseNetwork
+from highwaynet.networks.build import Network
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 
@@ -30,7 +30,7 @@ Inputs = ArrayLike | str | Path | Mapping[str, Any] | Table
 class TrainedModel:
     """A network that answers in the user's terms: class names, probabilities, numbers in the target's own unit."""
 
-    network: DenseNetwork
+    network: Network
     preparation: Preparation
 
     @property

@@ -10,43 +10,15 @@ from pydantic import Field, model_validator
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import read_text
 from highwaynet.base.specs import Spec, validated
+from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
+from highwaynet.runs.recipes import find_recipe, usual_recipe
+from highwaynet.runs.training_spec import TrainingSpec
 
 SPEC = "spec.toml"
 """The spec's file in a run directory."""
-
-
-class TrainingSpec(Spec):
-    """How the weights change: stochastic gradient descent with momentum and an exponentially decaying learning rate."""
-
-    epochs: Annotated[int, Field(ge=1, le=1_000_000)] = 30
-    """Passes over the training data."""
-
-    batch_size: Annotated[int, Field(ge=1)] = 32
-    """Samples per step; left at 32, all training samples where there are fewer. The last batch of an epoch may be smaller."""
-
-    learning_rate: Annotated[float, Field(gt=0, le=1e6)] = 0.2
-    """Learning rate of the first step. By default 0.2 for highway networks, 0.003 for plain and residual ones."""
-
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Momentum; 0 is plain SGD."""
-
-    decay: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """Ratio of the last to the first learning rate, which falls exponentially step by step; 1 keeps it constant."""
-
-    crop: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Augmentation of images: pad with this many zeros on each side and cut out the original size at a random place."""
-
-    mirror: bool = False
-    """Augmentation of images: flip left and right with probability 1/2."""
-
-    rotate: Annotated[float, Field(ge=0, le=180)] = 0.0
-    """Augmentation of images: turn by a random angle of at most so many degrees."""
-
-    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Threads to compute with; by default all cores, and the run's spec says how many. Equal numbers to the bit need equally many."""
 
 
 class RunSpec(Spec):
@@ -70,18 +42,43 @@ class RunSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: Any) -> Any:
-        """The learning rate follows the network where it is left out."""
+        """Training settings and preprocessing that are left out follow the recipe, and the learning rate the network."""
         if not isinstance(values, dict):
             return values
-        network, training = values.get("network", {}), values.get("training", {})
-        name = network.get("name", "fc-highway") if isinstance(network, dict) else getattr(network, "name", None)
-        if isinstance(name, str) and name in PRESETS and isinstance(training, dict) and training.get("learning_rate") is None:
-            return values | {"training": training | {"learning_rate": PRESETS[name].learning_rate}}
-        return values
+        network, training, data = (_given(values.get(section, {})) for section in ("network", "training", "data"))
+        if network is None or training is None or data is None:
+            return values
+        name, recipe_name = network.get("name", "fc-highway"), training.get("recipe")
+        if not isinstance(name, str) or name not in PRESETS or not isinstance(recipe_name, str | None):
+            return values
+        defaults: dict[str, Any] = {"learning_rate": PRESETS[name].learning_rate}
+        recipe_name = recipe_name or usual_recipe(name)
+        if recipe_name is not None:
+            recipe = find_recipe(recipe_name, name)
+            defaults = {"recipe": recipe_name} | recipe.training | _schedule(training)
+            known = CATALOGUE.get(str(data.get("name", "digits")))
+            defaults |= recipe.augmentation if known and known.photographs else {}
+            if recipe.preprocessing and data.get("preprocessing") is None:
+                values = values | {"data": data | {"preprocessing": recipe.preprocessing}}
+        return values | {"training": defaults | {key: value for key, value in training.items() if value is not None}}
 
     def to_toml(self) -> str:
         """The spec as TOML, with every setting written out."""
         return tomli_w.dumps(self.model_dump(exclude_none=True))
+
+
+def _given(section: Any) -> dict[str, Any] | None:
+    """The fields of a section that were chosen; None where it is no section, so that its own error is told."""
+    if isinstance(section, Spec):
+        return {field: getattr(section, field) for field in section.model_fields_set}
+    return section if isinstance(section, dict) else None
+
+
+def _schedule(training: dict[str, Any]) -> dict[str, Any]:
+    """Another schedule than the recipe's takes nothing of the recipe's schedule with it."""
+    if training.get("schedule") is None:
+        return {}
+    return {name: TrainingSpec.model_fields[name].default for name in ("decay", "milestones", "schedule_in", "warm_up")}
 
 
 def parse_toml(text: str, source: Path) -> dict[str, Any]:

@@ -10,18 +10,22 @@ import torch
 from torch import nn
 
 from highwaynet.base.errors import HighwayError, InputError
-from highwaynet.base.randomness import generator_for
+from highwaynet.base.randomness import generator_for, seed_for
 from highwaynet.data.augmentation import Augmentation
 from highwaynet.data.dataset import Augment, Dataset
 from highwaynet.data.load import load_dataset
 from highwaynet.data.record import DataRecord
+from highwaynet.networks.description import describe
 from highwaynet.runs.directory import FINAL, RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import fresh_network
+from highwaynet.runs.recipes import find_recipe
 from highwaynet.runs.records import EpochRecord, Score, TimingRecord
-from highwaynet.runs.spec import RunSpec, TrainingSpec
+from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.training_spec import TrainingSpec
 from highwaynet.training.evaluation import EVALUATION_BATCH, evaluate
-from highwaynet.training.objective import Tally, loss_function
+from highwaynet.training.objective import Tally, training_loss
+from highwaynet.training.optimiser import make_optimiser, set_learning_rate
 from highwaynet.training.schedule import learning_rate
 
 
@@ -63,7 +67,7 @@ def train(spec: RunSpec, path: Path, *, overwrite: bool = False, watcher: Watche
     torch.set_num_threads(threads)
     try:
         data = load_dataset(spec.data)
-        if len(data.train) < spec.training.batch_size == TrainingSpec().batch_size:
+        if len(data.train) < spec.training.batch_size == _usual_batch_size(spec):
             spec = _with_training(spec, batch_size=len(data.train))
         check_fit(spec, data)
         run = RunDirectory.create(path, spec, describe_environment(), overwrite=overwrite)
@@ -72,7 +76,8 @@ def train(spec: RunSpec, path: Path, *, overwrite: bool = False, watcher: Watche
         if watcher:
             watcher.started(data.preparation.record)
         try:
-            fit(spec, data, run, watcher)
+            with torch.random.fork_rng(devices=[]):
+                fit(spec, data, run, watcher)
         except BaseException as error:
             with suppress(HighwayError):  # what stopped the run matters more than a log that cannot be written
                 run.log(f"stopped: {error or type(error).__name__}")
@@ -87,15 +92,21 @@ def _with_training(spec: RunSpec, **changes: int) -> RunSpec:
     return spec.model_copy(update={"training": spec.training.model_copy(update=changes)})
 
 
+def _usual_batch_size(spec: RunSpec) -> int:
+    recipe = spec.training.recipe
+    return int(find_recipe(recipe, spec.network.name).training["batch_size"]) if recipe else TrainingSpec().batch_size
+
+
 def check_fit(spec: RunSpec, data: Dataset) -> None:
     """Raise InputError where spec and data do not fit together."""
-    training = spec.training
+    training, record = spec.training, data.preparation.record
+    describe(spec.network, record.input_shape, record.outputs)
     if training.batch_size > len(data.train):
         raise InputError(
             f"training.batch_size = {training.batch_size}: {data.name} has {len(data.train)} training samples; choose at most that"
         )
     for field in ("crop", "mirror", "rotate"):
-        if getattr(training, field) and data.preparation.record.kind != "images":
+        if getattr(training, field) and record.kind != "images":
             raise InputError(f"training.{field} = {getattr(training, field)}: augmentation is for images; {data.name} has none")
 
 
@@ -103,9 +114,11 @@ def fit(spec: RunSpec, data: Dataset, run: RunDirectory, watcher: Watcher | None
     """All epochs, and the final checkpoint."""
     training, record = spec.training, data.preparation.record
     network = fresh_network(spec, record)
-    optimiser = torch.optim.SGD(network.parameters(), lr=training.learning_rate, momentum=training.momentum)
+    optimiser = make_optimiser(network, training)
     augmentation = Augmentation(training.crop, training.mirror, training.rotate)
-    steps = training.epochs * math.ceil(len(data.train) / training.batch_size)
+    drops_out = any(isinstance(module, nn.Dropout) for module in network.modules())
+    steps_per_epoch = math.ceil(len(data.train) / training.batch_size)
+    steps = training.epochs * steps_per_epoch
 
     step = 0
     for epoch in range(1, training.epochs + 1):
@@ -115,12 +128,14 @@ def fit(spec: RunSpec, data: Dataset, run: RunDirectory, watcher: Watcher | None
         order = torch.randperm(len(data.train), generator=generator_for(spec.seed, "permutation", epoch))
         augment = _augment(augmentation, spec.seed, epoch)
         for inputs, targets in data.train.batches(training.batch_size, order, augment):
-            for group in optimiser.param_groups:
-                group["lr"] = learning_rate(training, step, steps)
-            outputs = network(inputs)  # (batch, classes), or (batch, 1)
-            loss = loss_function(record, outputs, targets)
+            rate = learning_rate(training, step, steps, steps_per_epoch)
+            set_learning_rate(optimiser, rate)
+            if drops_out:  # which draws from the global generator
+                torch.manual_seed(seed_for(spec.seed, "dropout", step))
+            companion_weight = training.companion_weight * (1 - step / steps)
+            outputs, loss, objective = training_loss(network, record, inputs, targets, companion_weight)
             optimiser.zero_grad()
-            loss.backward()
+            objective.backward()
             optimiser.step()
             tally.add(loss, outputs, targets)
             step += 1
@@ -134,7 +149,7 @@ def fit(spec: RunSpec, data: Dataset, run: RunDirectory, watcher: Watcher | None
                 f"the loss or a weight is no longer finite in epoch {epoch}: try a training.learning_rate below {training.learning_rate}, "
                 f"or other start weights (what was finished is in {run.path})"
             )
-        line = EpochRecord.of(trained, validated, epoch=epoch, step=step, learning_rate=optimiser.param_groups[0]["lr"])
+        line = EpochRecord.of(trained, validated, epoch=epoch, step=step, learning_rate=rate)
         seconds = time.perf_counter() - started
         timing = TimingRecord(epoch=epoch, seconds=seconds, samples_per_second=len(data.train) / seconds)
         run.add_epoch(line, timing)

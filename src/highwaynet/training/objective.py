@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from highwaynet.data.record import DataRecord
+from highwaynet.networks.build import Network
 from highwaynet.runs.records import Score
 
 
@@ -15,6 +16,19 @@ def loss_function(record: DataRecord, outputs: Tensor, targets: Tensor) -> Tenso
     if record.task == "classification":
         return F.cross_entropy(outputs, targets)
     return F.mse_loss(outputs.squeeze(1), targets)
+
+
+def training_loss(
+    network: Network, record: DataRecord, inputs: Tensor, targets: Tensor, companion_weight: float = 0.0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Outputs, their loss, and what is minimised: with companion classifiers their losses too (deep supervision)."""
+    if not network.companions:
+        outputs = network(inputs)
+        loss = loss_function(record, outputs, targets)
+        return outputs, loss, loss
+    outputs, companions = network(inputs, return_companions=True)
+    loss = loss_function(record, outputs, targets)
+    return outputs, loss, loss + companion_weight * sum(loss_function(record, companion, targets) for companion in companions)
 
 
 class Tally:

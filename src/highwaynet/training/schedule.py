@@ -1,14 +1,34 @@
 """How the learning rate changes."""
 
-from highwaynet.runs.spec import TrainingSpec
+import math
+
+from highwaynet.runs.training_spec import TrainingSpec
 
 
-def learning_rate(spec: TrainingSpec, step: int, steps: int) -> float:
-    """The learning rate of a step (from 0) of a run of `steps`: exponential, from `learning_rate` to `learning_rate · decay`.
+def learning_rate(spec: TrainingSpec, step: int, steps: int, steps_per_epoch: int = 1) -> float:
+    """The learning rate of a step (from 0) of a run of `steps`; its highest value is `spec.learning_rate`.
 
     >>> spec = TrainingSpec(learning_rate=1.0, decay=0.01)
     >>> [round(learning_rate(spec, step, 3), 6) for step in range(3)]
     [1.0, 0.1, 0.01]
+    >>> halved = TrainingSpec(learning_rate=1.0, schedule="multi-step", milestones=(0.5,), decay=0.5)
+    >>> [learning_rate(halved, step, 4) for step in range(4)]
+    [1.0, 1.0, 0.5, 0.5]
     """
-    progress = step / (steps - 1) if steps > 1 else 0.0
-    return spec.learning_rate * float(spec.decay**progress)
+    rising = spec.warm_up * steps
+    if step < rising:
+        return spec.learning_rate * (step + 1) / (rising + 1)
+    if spec.schedule_in == "epochs":
+        step, steps = step // steps_per_epoch, math.ceil(steps / steps_per_epoch)
+        rising /= steps_per_epoch
+    return spec.learning_rate * _factor(spec, step, steps, rising)
+
+
+def _factor(spec: TrainingSpec, position: int, positions: int, rising: float) -> float:
+    if spec.schedule == "multi-step":
+        milestones = (round(place * positions) if place < 1 else place for place in spec.milestones or ())
+        return float(spec.decay ** sum(position >= place for place in milestones))
+    if spec.schedule == "one-cycle":
+        progress = (position - rising) / (positions - rising)
+        return 0.5 * (1 + math.cos(math.pi * max(progress, 0.0)))
+    return float(spec.decay ** (position / (positions - 1) if positions > 1 else 0.0))

@@ -1,0 +1,114 @@
+"""Convolutional highway layer (Srivastava, Greff and Schmidhuber 2015, section 3): H and T see the same window of the maps."""
+
+import torch
+from torch import Generator, Tensor, nn
+
+from highwaynet.layers.activations import activation_function
+from highwaynet.layers.convolution import channels_last, check_window, convolve
+from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
+from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.layers.names import Activation, Carry, Init
+
+
+class ConvHighway(nn.Module):
+    """One highway layer on maps: y = H·T + x·C with H = activation(W_H∗x + b_H), T = sigmoid(W_T∗x + b_T).
+
+    All parts share one convolution: `weight` (parts·channels, channels, kernel, kernel) and `bias` (parts·channels) hold H, T and,
+    with an independent carry gate, C below each other. Maps are zero-padded, so that they keep their size, and held channels-last.
+
+    Args:
+        channels: Number of maps, in and out.
+        kernel: Size of the square window, odd or even.
+        activation: relu, tanh, sigmoid or identity.
+        gate_bias: Start value of b_T, or "auto": −depth/10 within [−4, −1]. An independent carry gate starts at −gate_bias.
+        depth: Layers of the whole network, for "auto"; 1 where it is left out.
+        carry: "coupled" (C = 1 − T, as in the paper's experiments) or "independent".
+        init: How W_H starts.
+        gate_init: How W_T (and W_C) start. By default as W_H, but glorot-normal where that is he: He's factor 2 makes up for what
+            ReLU cuts off, and a gate has none. The authors' released networks use he for both.
+        init_std: Standard deviation for ``init="normal"``.
+        generator: Where the weights come from; torch's global generator if None.
+
+    >>> sum(p.numel() for p in ConvHighway(16).parameters())
+    4640
+    >>> y, t = ConvHighway(16)(torch.zeros(1, 16, 8, 8), return_gates=True)
+    >>> round(t.mean().item(), 4)  # sigmoid(−1)
+    0.2689
+    """
+
+    closed_layers: frozenset[int]
+    num_layers = 1
+
+    def __init__(
+        self,
+        channels: int,
+        kernel: int = 3,
+        *,
+        activation: Activation = "relu",
+        gate_bias: GateBias = "auto",
+        depth: int | None = None,
+        carry: Carry = "coupled",
+        init: Init = "he",
+        gate_init: Init | None = None,
+        init_std: float = DEFAULT_STD,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if carry not in {"coupled", "independent"}:
+            raise ValueError(f"unknown carry {carry!r}: choose coupled or independent")
+        check_window(kernel)
+        parts = 2 if carry == "coupled" else 3
+        self.channels, self.kernel = channels, kernel
+        self.activation, self.carry, self.init, self.init_std = activation, carry, init, init_std
+        self.gate_init: Init = gate_init or ("glorot-normal" if init == "he" else init)
+        self.start_gate_bias = resolve_gate_bias(gate_bias, depth or 1, convolutional=True)
+        self.closed_layers = frozenset()
+        self._act = activation_function(activation)
+        self.weight = nn.Parameter(torch.empty(parts * channels, channels, kernel, kernel))
+        self.bias = nn.Parameter(torch.empty(parts * channels))
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Start anew: weights by `init` and `gate_init`, b_H at 0, b_T at the gate bias, b_C at its opposite."""
+        with torch.no_grad():
+            for number, part in enumerate(self.weight.split(self.channels)):
+                initialise_(part, self.gate_init if number else self.init, std=self.init_std, generator=generator)
+            starts = (0.0, self.start_gate_bias, -self.start_gate_bias)
+            for part, start in zip(self.bias.split(self.channels), starts, strict=False):
+                part.fill_(start)
+
+    @property
+    def gate_bias(self) -> Tensor:
+        """The transform gate biases b_T, a view of shape (1, channels): a layer and its maps, as in a dense stack."""
+        return self.bias[None, self.channels : 2 * self.channels]
+
+    @property
+    def gate_weight(self) -> Tensor:
+        """The transform gate weights W_T, a view of shape (1, channels, channels, kernel, kernel)."""
+        return self.weight[None, self.channels : 2 * self.channels]
+
+    def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
+        """The output y; with `return_gates` also T, and C of an independent carry gate, all of the shape of x.
+
+        Args:
+            x: Maps (batch, channels, height, width).
+            return_gates: Return (y, T) or (y, T, C).
+        """
+        if x.ndim != 4 or x.shape[1] != self.channels:
+            raise ValueError(f"maps of shape {tuple(x.shape)}: this layer takes (batch, {self.channels}, height, width)")
+        if self.closed_layers:
+            gates = (torch.zeros_like(x), *([torch.ones_like(x)] if self.carry == "independent" else []))
+            return (x, *gates) if return_gates else x
+        x = channels_last(x)
+        z = convolve(x, self.weight, self.bias)  # (batch, parts·channels, height, width)
+        h, *pre_gates = z.split(self.channels, dim=1)
+        # Made dense first: on a slice of few channels the sigmoid would be computed one number at a time.
+        opened = tuple(torch.sigmoid(channels_last(gate)) for gate in pre_gates)
+        y = mix(x, self._act(h), *opened)
+        return (y, *opened) if return_gates else y
+
+    def extra_repr(self) -> str:
+        """What printing the module shows."""
+        return (
+            f"{self.channels}, kernel={self.kernel}, activation={self.activation}, gate_bias={self.start_gate_bias:g}, carry={self.carry}"
+        )

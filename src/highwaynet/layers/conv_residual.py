@@ -1,0 +1,71 @@
+"""Convolutional residual block: the basic block of He et al. 2015, "Deep Residual Learning for Image Recognition"."""
+
+import torch
+from torch import Generator, Tensor, nn
+
+from highwaynet.layers.conv_plain import ConvPlain
+from highwaynet.layers.convolution import channels_last
+from highwaynet.layers.initialisation import DEFAULT_STD
+from highwaynet.layers.names import Init, Shortcut
+from highwaynet.layers.shape_change import PadChannels, Subsample
+
+
+class ConvResidual(nn.Module):
+    """Two 3×3 convolutions around which x is carried: y = relu(shortcut(x) + F(x)).
+
+    Closed by a lesion, the block gives shortcut(x).
+
+    Args:
+        inputs: Channels of the input.
+        outputs: Channels of the output; the input's by default.
+        stride: Step of the first convolution.
+        norm: Batch norm behind each convolution, in place of its bias.
+        shortcut: How x changes shape where it must: "pad" (sub-sampled, zero maps added) or "project" (a 1×1 convolution).
+        init: How the weights start.
+        init_std: Standard deviation for ``init="normal"``.
+        generator: Where the weights come from; torch's global generator if None.
+
+    >>> ConvResidual(16, 32, stride=2)(torch.zeros(2, 16, 8, 8)).shape
+    torch.Size([2, 32, 4, 4])
+    """
+
+    closed_layers: frozenset[int]
+    num_layers = 1
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int | None = None,
+        *,
+        stride: int = 1,
+        norm: bool = True,
+        shortcut: Shortcut = "pad",
+        init: Init = "he",
+        init_std: float = DEFAULT_STD,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if shortcut not in {"pad", "project"}:
+            raise ValueError(f"unknown shortcut {shortcut!r}: choose pad or project")
+        outputs = inputs if outputs is None else outputs
+        self.closed_layers = frozenset()
+
+        def convolution(channels: int, kernel: int, step: int) -> ConvPlain:
+            start = {"init": init, "init_std": init_std, "generator": generator}
+            return ConvPlain(channels, outputs, kernel, stride=step, activation="identity", norm=norm, **start)  # type: ignore[arg-type]
+
+        self.first, self.second = convolution(inputs, 3, stride), convolution(outputs, 3, 1)
+        self.shortcut: nn.Module
+        if stride == 1 and outputs == inputs:
+            self.shortcut = nn.Identity()
+        elif shortcut == "project":
+            self.shortcut = convolution(inputs, 1, stride)
+        else:
+            self.shortcut = nn.Sequential(Subsample(stride), PadChannels(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (batch, inputs, height, width) to (batch, outputs, height', width')."""
+        carried: Tensor = self.shortcut(x)
+        if self.closed_layers:
+            return carried
+        return torch.relu(channels_last(carried) + self.second(torch.relu(self.first(x))))

@@ -1,0 +1,44 @@
+"""What all convolutional layers share: the memory layout and the padding."""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Padding = int | Literal["same"]
+"""Zeros on each side, or as many as keep the size of the maps at stride 1."""
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """Maps (batch, channels, height, width) with the channels innermost in memory, where CPU convolutions are fastest.
+
+    Maps of one channel or one pixel are dense in either layout; their strides, too, are made to say which is meant.
+    """
+    channels, height, width = x.shape[1:]
+    strides = (channels * height * width, 1, channels * width, channels)
+    if x.stride() == strides:
+        return x
+    x = x.contiguous(memory_format=torch.channels_last)
+    return x if x.stride() == strides else x.as_strided(x.shape, strides)
+
+
+def check_window(kernel: int, padding: Padding = "same", stride: int = 1) -> None:
+    """Raise ValueError for an impossible window."""
+    if kernel < 1:
+        raise ValueError(f"kernel = {kernel}: must be at least 1")
+    if padding == "same" and stride > 1 and kernel % 2 == 0:
+        raise ValueError(f"kernel = {kernel} with stride = {stride}: padding 'same' needs an odd window; give a number")
+
+
+def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: int = 1, padding: Padding = "same") -> Tensor:
+    """A convolution on maps held channels-last; raises ValueError if their number is not the weight's."""
+    if x.ndim != 4 or x.shape[1] != weight.shape[1]:
+        raise ValueError(f"maps of shape {tuple(x.shape)}: this layer takes (batch, {weight.shape[1]}, height, width)")
+    if padding == "same":
+        kernel = weight.shape[-1]
+        padding = kernel // 2
+        if kernel % 2 == 0:  # one zero more on the far side
+            padding, near = 0, (kernel - 1) // 2
+            x = F.pad(x, (near, kernel - 1 - near, near, kernel - 1 - near))
+    return F.conv2d(channels_last(x), weight, bias, stride=stride, padding=padding)

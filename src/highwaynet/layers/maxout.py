@@ -1,0 +1,124 @@
+"""Maxout layers (Goodfellow et al. 2013): the largest of several linear pieces, unit by unit or map by map."""
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from highwaynet.layers.convolution import Padding, check_window, convolve
+from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.layers.names import Init
+
+
+def _largest(z: Tensor, pieces: int) -> Tensor:
+    """Over the pieces that lie one after the other on axis 1."""
+    first, *others = z.chunk(pieces, dim=1)
+    for other in others:
+        first = torch.maximum(first, other)
+    return first
+
+
+class DenseMaxout(nn.Module):
+    """y_i = max_j (W_ij·x + b_ij); `weight` (pieces·outputs, inputs) and `bias` (pieces·outputs) hold piece below piece.
+
+    Args:
+        inputs: Number of inputs.
+        outputs: Number of units.
+        pieces: Linear pieces of each unit.
+        init: How each piece's weights start; biases start at 0.
+        init_std: Standard deviation for ``init="normal"``.
+        generator: Where the weights come from; torch's global generator if None.
+
+    >>> sum(p.numel() for p in DenseMaxout(64, 500, pieces=2).parameters())
+    65000
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        pieces: int = 2,
+        *,
+        init: Init = "glorot-uniform",
+        init_std: float = DEFAULT_STD,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.pieces, self.init, self.init_std = pieces, init, init_std
+        self.weight, self.bias = _parameters(pieces, outputs, (inputs,))
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Start anew: the weights of each piece by `init`, biases at 0."""
+        _start_(self.weight, self.bias, self.pieces, self.init, self.init_std, generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (batch, inputs) to (batch, outputs)."""
+        return _largest(F.linear(x, self.weight, self.bias), self.pieces)
+
+    def extra_repr(self) -> str:
+        """What printing the module shows."""
+        rows, inputs = self.weight.shape
+        return f"{inputs}, {rows // self.pieces}, pieces={self.pieces}"
+
+
+class ConvMaxout(nn.Module):
+    """The same for maps, each piece a convolution; `weight` (pieces·outputs, inputs, kernel, kernel).
+
+    Args:
+        inputs: Channels of the input.
+        outputs: Channels of the output.
+        kernel: Size of the square window.
+        pieces: Linear pieces of each map.
+        padding: Zeros on each side, or "same".
+        init: How each piece's weights start; biases start at 0.
+        init_std: Standard deviation for ``init="normal"``.
+        generator: Where the weights come from; torch's global generator if None.
+
+    >>> ConvMaxout(3, 16)(torch.zeros(1, 3, 8, 8)).shape
+    torch.Size([1, 16, 8, 8])
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int = 3,
+        pieces: int = 2,
+        *,
+        padding: Padding = "same",
+        init: Init = "glorot-uniform",
+        init_std: float = DEFAULT_STD,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel, self.pieces, self.init, self.init_std = kernel, pieces, init, init_std
+        check_window(kernel, padding)
+        self.padding = padding
+        self.weight, self.bias = _parameters(pieces, outputs, (inputs, kernel, kernel))
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Start anew: the weights of each piece by `init`, biases at 0."""
+        _start_(self.weight, self.bias, self.pieces, self.init, self.init_std, generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (batch, inputs, height, width) to (batch, outputs, height', width')."""
+        return _largest(convolve(x, self.weight, self.bias, padding=self.padding), self.pieces)
+
+    def extra_repr(self) -> str:
+        """What printing the module shows."""
+        rows, inputs = self.weight.shape[:2]
+        return f"{inputs}, {rows // self.pieces}, kernel={self.kernel}, pieces={self.pieces}, padding={self.padding}"
+
+
+def _parameters(pieces: int, outputs: int, rest: tuple[int, ...]) -> tuple[nn.Parameter, nn.Parameter]:
+    if pieces < 1:
+        raise ValueError(f"pieces = {pieces}: must be at least 1")
+    return nn.Parameter(torch.empty(pieces * outputs, *rest)), nn.Parameter(torch.empty(pieces * outputs))
+
+
+def _start_(weight: Tensor, bias: Tensor, pieces: int, init: Init, std: float, generator: Generator | None) -> None:
+    with torch.no_grad():
+        for piece in weight.chunk(pieces):
+            initialise_(piece, init, std=std, generator=generator)
+        bias.zero_()

@@ -1,0 +1,54 @@
+"""Ways to change the shape of x where a highway or residual layer may not (Srivastava et al. 2015, section 2.1).
+
+The paper's own way is a plain layer; these two have no parameters.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class PadChannels(nn.Module):
+    """More maps: those beyond the input's are zero.
+
+    >>> import torch
+    >>> PadChannels(4)(torch.ones(1, 3, 2, 2)).sum(dim=(2, 3))
+    tensor([[4., 4., 4., 0.]])
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels = channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (batch, fewer, height, width) to (batch, channels, height, width)."""
+        missing = self.channels - x.shape[1]
+        if missing < 0:
+            raise ValueError(f"maps of shape {tuple(x.shape)}: zero-padding to {self.channels} channels cannot take any away")
+        return F.pad(x, (0, 0, 0, 0, 0, missing)) if missing else x
+
+    def extra_repr(self) -> str:
+        """What printing the module shows."""
+        return f"{self.channels}"
+
+
+class Subsample(nn.Module):
+    """Fewer pixels: every stride-th in both directions.
+
+    >>> import torch
+    >>> Subsample(2)(torch.zeros(1, 3, 5, 5)).shape
+    torch.Size([1, 3, 3, 3])
+    """
+
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        if stride < 1:
+            raise ValueError(f"stride = {stride}: must be at least 1")
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (batch, channels, height, width) to (batch, channels, ⌈height / stride⌉, ⌈width / stride⌉)."""
+        return x[:, :, :: self.stride, :: self.stride]
+
+    def extra_repr(self) -> str:
+        """What printing the module shows."""
+        return f"{self.stride}"

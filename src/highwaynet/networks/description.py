@@ -1,0 +1,132 @@
+"""The table of a network, layer by layer, from its plan alone. Free of torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from highwaynet.networks.architectures import plan_of
+from highwaynet.networks.plan import (
+    Companion,
+    Conv,
+    Dense,
+    DenseStack,
+    Dropout,
+    HighwayConv,
+    Part,
+    Pool,
+    ResidualBlock,
+    Shape,
+    walk,
+)
+from highwaynet.networks.spec import NetworkSpec
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    layers: int
+    """How many layers it stands for, as papers count them; 0 for pooling, dropout and companions."""
+    label: str
+    """What it is."""
+    shape: Shape
+    """Shape of what it gives."""
+    parameters: int
+    """Trained values."""
+    multiply_adds: int
+    """Products of weights with inputs, for one sample."""
+    gate_bias: float | None = None
+    """Start value of the transform gate biases."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a network is made of, for inputs of one shape."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def layers(self) -> int:
+        """The number of layers with weights, as papers count them."""
+        return sum(row.layers for row in self.rows)
+
+    @property
+    def parameters(self) -> int:
+        """Trained values."""
+        return sum(row.parameters for row in self.rows)
+
+    @property
+    def multiply_adds(self) -> int:
+        """Products of weights with inputs, for one sample."""
+        return sum(row.multiply_adds for row in self.rows)
+
+
+def describe(spec: NetworkSpec, input_shape: Sequence[int], outputs: int) -> Description:
+    """The table of a network; raises InputError where the input does not fit it.
+
+    >>> table = describe(NetworkSpec(name="mnist-highway-16"), (1, 28, 28), 10)
+    >>> table.layers, table.parameters
+    (10, 38986)
+    """
+    if not spec.preset.convolutional:
+        input_shape = (prod(input_shape),)
+    rows: list[Row] = []
+    for part, before, after in walk(plan_of(spec, outputs), input_shape, spec.name):
+        rows += [_row(part, before, after, spec)] * (part.layers if isinstance(part, DenseStack) else 1)
+    return Description(tuple(rows))
+
+
+def _row(part: Part, before: Shape, after: Shape, spec: NetworkSpec) -> Row:
+    pixels = prod(after[1:])
+    gated = 3 if spec.carry == "independent" else 2  # H, T and maybe C
+    row = Row(0, _plain_label(part), after, 0, 0)
+    match part:
+        case Conv():
+            weights = part.kernel**2 * before[0] * after[0] * part.pieces
+            label = f"{_kind(part)} {part.kernel}×{part.kernel}{_extras(part)}"
+            row = Row(1, label, after, weights + after[0] * (2 if part.norm else part.pieces), weights * pixels)
+        case HighwayConv(kernel=kernel):
+            weights = kernel**2 * before[0] ** 2 * gated
+            row = Row(1, f"highway {kernel}×{kernel}", after, weights + before[0] * gated, weights * pixels, _bias(spec))
+        case ResidualBlock(channels=channels):
+            projects = spec.shortcut == "project" and before != after
+            weights = 9 * (before[0] + channels) * channels + (before[0] * channels if projects else 0)
+            others = channels * (2 if part.norm else 1) * (3 if projects else 2)
+            row = Row(2, f"residual 3×3, 3×3{_extras(part)}", after, weights + others, weights * pixels)
+        case Dense(units=units, pieces=pieces):
+            weights = prod(before) * units * pieces
+            # The paper counts the softmax in convolutional networks and leaves it out in dense ones.
+            counted = 0 if part.head and not spec.preset.convolutional else 1
+            row = Row(counted, f"{_kind(part)} dense", after, weights + units * pieces, weights)
+        case DenseStack(kind=kind):
+            units, parts = prod(before), gated if kind == "highway" else 1
+            bias = _bias(spec) if kind == "highway" else None
+            row = Row(1, f"{kind} dense", after, (units + 1) * units * parts, units**2 * parts, bias)
+        case Companion(outputs=outputs):
+            row = Row(0, "companion (training)", (outputs,), (before[0] + 1) * outputs, 0)
+    return row
+
+
+def _plain_label(part: Part) -> str:
+    match part:
+        case Pool():
+            return f"{part.kind} pool {part.size}×{part.size} / {part.stride}"
+        case Dropout(probability=probability):
+            return f"dropout {probability:g}"
+    return "global average"
+
+
+def _extras(part: Conv | ResidualBlock) -> str:
+    return (f" / {part.stride}" if part.stride > 1 else "") + (", norm" if part.norm else "")
+
+
+def _kind(part: Conv | Dense) -> str:
+    if part.head:
+        return "outputs,"
+    return "plain" if part.pieces == 1 else f"maxout of {part.pieces}"
+
+
+def _bias(spec: NetworkSpec) -> float:
+    from highwaynet.layers.gates import resolve_gate_bias  # torch loads with it
+
+    return resolve_gate_bias("auto" if spec.gate_bias is None else spec.gate_bias, spec.depth, convolutional=spec.preset.convolutional)

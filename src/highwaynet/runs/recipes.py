@@ -1,0 +1,169 @@
+"""Recipes: named ways to train, separate from the networks. Free of torch.
+
+A recipe fills in the training settings that the user leaves out, and the preprocessing. Schedules are given in shares of the run, so that a
+recipe keeps its shape when `--epochs` asks for fewer.
+
+paper      what the network's own paper gives
+released   what the authors' released files give, with their factors for biases and the last layer
+quick      warm-up and one cycle, for tens of epochs on a CPU
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from highwaynet.base.errors import unknown
+from highwaynet.data.names import Step
+from highwaynet.networks.presets import PRESETS
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A way to train some networks."""
+
+    source: str
+    """Where its numbers come from."""
+    training: dict[str, Any]
+    """Values of `TrainingSpec` fields."""
+    preprocessing: tuple[Step, ...] | None = None
+    """Steps for images; None leaves them as they are by default."""
+    augmentation: dict[str, Any] = field(default_factory=dict)
+    """Crop and mirror, for photographs alone: a mirrored digit is none."""
+
+
+_NESTEROV = {"optimiser": "sgd", "momentum": 0.9, "nesterov": True, "batch_size": 100}
+_RELEASED_FACTORS = {"bias_rate": 2.0, "bias_decay": 0.0, "head_decay": 10.0}
+_MNIST = _NESTEROV | {
+    "epochs": 300,  # 180,000 steps
+    "learning_rate": 0.01,
+    "weight_decay": 1e-3,
+    "schedule": "multi-step",
+    "milestones": (1 / 3, 2 / 3),
+    "decay": 0.1,
+}
+_CIFAR = _NESTEROV | {
+    "epochs": 400,  # 200,000 steps
+    "learning_rate": 0.025,
+    "weight_decay": 1e-3,
+    "schedule": "multi-step",
+    "milestones": (0.5, 0.75, 0.875),
+    "decay": 0.1,
+}
+_SHIFT_8: dict[str, Any] = {"crop": 8, "mirror": True}
+_SHIFT_4: dict[str, Any] = {"crop": 4, "mirror": True}
+
+
+def _quick(learning_rate: float, epochs: int) -> Recipe:
+    return Recipe(
+        "ours, tuned on real data: results/ has the runs",
+        _NESTEROV
+        | {
+            "epochs": epochs,
+            "learning_rate": learning_rate,
+            "weight_decay": 5e-4,
+            "bias_rate": 2.0,
+            "bias_decay": 0.0,
+            "schedule": "one-cycle",
+            "warm_up": 0.05,
+        },
+        preprocessing=("standardise",),
+        augmentation=_SHIFT_4,
+    )
+
+
+def _dense(learning_rate: float, source: str) -> dict[str, Recipe]:
+    paper = {"epochs": 400, "batch_size": 128, "learning_rate": learning_rate, "momentum": 0.9, "schedule": "exponential", "decay": 0.93}
+    return {"paper": Recipe(source, paper)}
+
+
+_HIGHWAY_CIFAR = {
+    "paper": Recipe("paper, section 3.3; numbers from the released files", _CIFAR, ("gcn", "mean-image"), _SHIFT_8),
+    "released": Recipe("released files", _CIFAR | _RELEASED_FACTORS, ("gcn", "mean-image"), _SHIFT_8),
+    "quick": _quick(0.08, 15),
+}
+_RESNET = Recipe(
+    "He et al. 2015, section 4.2",
+    {
+        "optimiser": "sgd",
+        "momentum": 0.9,
+        "batch_size": 128,
+        "epochs": 164,  # 64,000 steps
+        "learning_rate": 0.1,
+        "weight_decay": 1e-4,
+        "schedule": "multi-step",
+        "milestones": (0.5, 0.75),
+        "decay": 0.1,
+    },
+    ("scale", "mean-image"),
+    _SHIFT_4,
+)
+_FITNET = Recipe(
+    "Romero et al. 2014; without hints",
+    {
+        "optimiser": "rmsprop",
+        "momentum": 0.0,
+        "smoothing": 0.9,
+        "batch_size": 128,
+        "epochs": 500,
+        "learning_rate": 0.005,
+        "schedule": "exponential",
+        "decay": 1.0,
+    },
+    ("gcn", "zca"),
+)
+_ALL_CNN = Recipe(
+    "Springenberg et al. 2014, section 3",
+    {
+        "optimiser": "sgd",
+        "momentum": 0.9,
+        "batch_size": 128,
+        "epochs": 350,
+        "learning_rate": 0.05,
+        "weight_decay": 1e-3,
+        "schedule": "multi-step",
+        "milestones": (200 / 350, 250 / 350, 300 / 350),
+        "decay": 0.1,
+    },
+    ("gcn", "zca"),
+    {"crop": 5, "mirror": True},
+)
+
+_BY_FAMILY: dict[str, dict[str, Recipe]] = {
+    "mnist": {
+        "paper": Recipe("paper, section 3.2; numbers from the released files", _MNIST, ("scale",)),
+        "released": Recipe("released files", _MNIST | _RELEASED_FACTORS, ("scale",)),
+        "quick": _quick(0.08, 10),
+    },
+    "cifar": _HIGHWAY_CIFAR,
+    "resnet": {"paper": _RESNET, "quick": _HIGHWAY_CIFAR["quick"]},
+    "fitnet": {"paper": _FITNET, "quick": _quick(0.02, 15)},
+    "teacher": {"quick": _quick(0.02, 15)},
+    "nin": {"quick": _quick(0.02, 15)},
+    "all-cnn": {"paper": _ALL_CNN, "quick": _quick(0.02, 15)},
+}
+_SETTINGS_2021 = "paper, section 3.1 (400 epochs, exponential decay); numbers from the 2021 report"
+_DENSE: dict[str, dict[str, Recipe]] = {
+    "fc-highway": _dense(0.1, _SETTINGS_2021),
+    "fc-plain": _dense(0.003, f"{_SETTINGS_2021}; learning rate from our own search"),
+    "fc-residual": _dense(0.003, f"{_SETTINGS_2021}; learning rate from our own search"),
+}
+
+
+def recipes_of(network: str) -> dict[str, Recipe]:
+    """The recipes that fit a network, by name."""
+    return _DENSE[network] if network in _DENSE else _BY_FAMILY[PRESETS[network].family]
+
+
+def usual_recipe(network: str) -> str | None:
+    """The recipe that is taken if none is named; dense networks have settings of their own."""
+    return "quick" if PRESETS[network].convolutional else None
+
+
+def find_recipe(name: str, network: str) -> Recipe:
+    """A recipe by name; raises ValueError, with those that fit, where it is none for this network."""
+    fitting = recipes_of(network)
+    if name not in fitting:
+        known = {other for recipes in (*_BY_FAMILY.values(), *_DENSE.values()) for other in recipes}
+        if name not in known:
+            raise ValueError(str(unknown("recipe", name, sorted(known))))
+        raise ValueError(f"training.recipe = {name!r}: there is none for {network}; choose {' or '.join(fitting)}")
+    return fitting[name]

@@ -1,0 +1,56 @@
+"""The optimiser of a run, with its groups of parameters by kind: weights, biases, and the last layer's weights."""
+
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from highwaynet.networks.build import Network
+from highwaynet.runs.training_spec import TrainingSpec
+
+ParameterKind = Literal["weight", "bias", "head"]
+
+
+def parameter_kinds(network: Network) -> dict[str, ParameterKind]:
+    """The kind of each parameter by name. Scale and shift of batch norm count as biases; so does the last layer's bias."""
+    kinds: dict[str, ParameterKind] = {}
+    for place, module in network.named_modules():
+        for name, _ in module.named_parameters(recurse=False):
+            full = f"{place}.{name}" if place else name
+            if name == "bias" or isinstance(module, _BatchNorm):
+                kinds[full] = "bias"
+            else:
+                kinds[full] = "head" if full.startswith(f"{network.head_name}.") else "weight"
+    return kinds
+
+
+def make_optimiser(network: Network, training: TrainingSpec) -> torch.optim.Optimizer:
+    """The optimiser; each group carries `rate`, the factor of its learning rate."""
+    kinds = parameter_kinds(network)
+    factors: dict[ParameterKind, tuple[float, float]] = {
+        "weight": (1.0, 1.0),
+        "bias": (training.bias_rate, training.bias_decay),
+        "head": (training.head_rate, training.head_decay),
+    }
+    by_factors: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in network.named_parameters():
+        by_factors.setdefault(factors[kinds[name]], []).append(parameter)
+    groups: list[dict[str, Any]] = [
+        {"params": parameters, "rate": rate, "weight_decay": decay * training.weight_decay}
+        for (rate, decay), parameters in by_factors.items()
+    ]
+    rate = training.learning_rate
+    match training.optimiser:
+        case "sgd":
+            return torch.optim.SGD(groups, lr=rate, momentum=training.momentum, nesterov=training.nesterov)
+        case "rmsprop":
+            return torch.optim.RMSprop(groups, lr=rate, alpha=training.smoothing or 0.99, momentum=training.momentum)
+        case "adamw":
+            return torch.optim.AdamW(groups, lr=rate, betas=(training.momentum, training.smoothing or 0.999))
+
+
+def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Give each group its share."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate * group["rate"]

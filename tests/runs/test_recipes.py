@@ -1,0 +1,101 @@
+"""Recipes: each fits its networks, fills in what is left out, keeps its shape in a shorter budget, and is refused elsewhere."""
+
+import pytest
+
+from highwaynet import DataSpec, NetworkSpec, RunSpec, TrainingSpec
+from highwaynet.base.errors import InputError
+from highwaynet.networks.presets import PRESETS
+from highwaynet.runs.recipes import recipes_of
+from highwaynet.runs.spec import parse_toml, spec_from_values
+from highwaynet.training.schedule import learning_rate
+
+PAIRS = [(network, recipe) for network in PRESETS for recipe in recipes_of(network)]
+
+
+def run(network: str, data: str = "cifar-10", **training: object) -> RunSpec:
+    return spec_from_values({"network": {"name": network}, "data": {"name": data}, "training": training})
+
+
+@pytest.mark.parametrize(("network", "recipe"), PAIRS)
+class TestEveryRecipe:
+    """The contract."""
+
+    def test_it_fills_in_what_is_left_out_and_nothing_else(self, network: str, recipe: str) -> None:
+        spec, known = run(network, recipe=recipe), recipes_of(network)[recipe]
+        assert spec.training.recipe == recipe
+        for field, value in known.training.items():
+            assert getattr(spec.training, field) == value, field
+        assert spec.data.preprocessing == known.preprocessing
+        chosen = run(network, recipe=recipe, learning_rate=0.123, batch_size=7)
+        assert (chosen.training.learning_rate, chosen.training.batch_size) == (0.123, 7)
+        assert chosen.training.momentum == spec.training.momentum
+
+    def test_it_comes_back_from_toml(self, network: str, recipe: str) -> None:
+        spec = run(network, recipe=recipe)
+        assert spec_from_values(parse_toml(spec.to_toml(), None)) == spec  # type: ignore[arg-type]
+
+    def test_a_shorter_budget_keeps_its_shape(self, network: str, recipe: str) -> None:
+        whole, short = run(network, recipe=recipe), run(network, recipe=recipe, epochs=30)
+        assert short.training.epochs == 30
+        steps = {spec.training.epochs: spec.training.epochs * 500 for spec in (whole, short)}
+        for share in (0.0, 0.02, 0.2, 0.4, 0.55, 0.7, 0.8, 0.9, 0.99):
+            rates = [
+                learning_rate(spec.training, int(share * steps[spec.training.epochs]), steps[spec.training.epochs], 500)
+                for spec in (whole, short)
+            ]
+            assert rates[0] == pytest.approx(rates[1], rel=0.01, abs=5e-3 * whole.training.learning_rate)
+
+
+def test_photographs_are_shifted_and_mirrored_and_digits_are_not() -> None:
+    assert (run("highway-a").training.crop, run("highway-a").training.mirror) == (4, True)
+    assert (run("highway-a", "mnist").training.crop, run("highway-a", "mnist").training.mirror) == (0, False)
+    released = run("highway-b", recipe="released")
+    assert (released.training.crop, released.training.mirror, released.data.preprocessing) == (8, True, ("gcn", "mean-image"))
+
+
+def test_the_released_recipe_of_mnist() -> None:
+    training = run("mnist-highway-16", "mnist", recipe="released").training
+    assert training.epochs * 60_000 / training.batch_size == 180_000
+    near = [learning_rate(training, step, 180_000) for step in (0, 59_999, 60_000, 119_999, 120_000, 179_999)]
+    assert near == pytest.approx([1e-2, 1e-2, 1e-3, 1e-3, 1e-4, 1e-4])
+    assert (training.nesterov, training.momentum, training.weight_decay) == (True, 0.9, 1e-3)
+    assert (training.bias_rate, training.bias_decay, training.head_decay) == (2.0, 0.0, 10.0)
+
+
+def test_the_released_recipe_of_cifar() -> None:
+    training = run("highway-b", recipe="released").training
+    assert training.epochs * 50_000 / training.batch_size == 200_000
+    near = [learning_rate(training, step, 200_000) for step in (99_999, 100_000, 149_999, 150_000, 174_999, 175_000)]
+    assert near == pytest.approx([25e-3, 25e-4, 25e-4, 25e-5, 25e-5, 25e-6])
+
+
+def test_without_a_recipe() -> None:
+    assert run("highway-a").training.recipe == "quick"
+    dense = run("fc-highway", "mnist").training
+    assert (dense.recipe, dense.schedule, dense.learning_rate) == (None, "exponential", 0.2)
+    assert run("fc-plain", "mnist").training.learning_rate == 0.003
+    chosen = RunSpec(network=NetworkSpec(name="highway-a"), data=DataSpec(name="cifar-10"), training=TrainingSpec(epochs=3))
+    assert chosen == run("highway-a", epochs=3), "a spec that is given whole counts only what was chosen"
+
+
+def test_another_schedule_takes_nothing_of_the_recipes_schedule_along() -> None:
+    training = run("highway-a", schedule="multi-step", milestones=[0.5]).training
+    assert (training.warm_up, training.decay, training.learning_rate) == (0.0, 0.1, 0.08)
+    training = run("highway-b", recipe="released", schedule="exponential").training
+    assert training.milestones is None
+
+
+@pytest.mark.parametrize(
+    ("network", "recipe", "sentence"),
+    [
+        ("fc-highway", "released", "training.recipe = 'released': there is none for fc-highway; choose paper"),
+        ("fc-highway", "quick", "training.recipe = 'quick': there is none for fc-highway; choose paper"),
+        ("nin", "paper", "training.recipe = 'paper': there is none for nin; choose quick"),
+        ("resnet-20", "released", "training.recipe = 'released': there is none for resnet-20; choose paper or quick"),
+        ("highway-a", "quik", "unknown recipe 'quik': did you mean 'quick'?"),
+    ],
+)
+def test_a_recipe_that_does_not_fit_is_refused(network: str, recipe: str, sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        run(network, recipe=recipe)
+    assert sentence in str(error.value)

@@ -1,0 +1,85 @@
+"""Optimisers and their groups by kind of parameter, against rules written out by hand."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from highwaynet import NetworkSpec, TrainingSpec, build_network
+from highwaynet.networks.build import Network
+from highwaynet.networks.presets import PRESETS
+from highwaynet.training.optimiser import make_optimiser, parameter_kinds, set_learning_rate
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_parameter_has_a_kind(name: str) -> None:
+    network = build_network(NetworkSpec(name=name), PRESETS[name].made_for, 10)
+    kinds = parameter_kinds(network)
+    assert set(kinds) == {key for key, _ in network.named_parameters()}
+    heads = [key for key, kind in kinds.items() if kind == "head"]
+    assert len(heads) == 1
+    assert 10 in network.get_parameter(heads[0]).shape, "the last layer gives the outputs"
+    for key, kind in kinds.items():
+        assert (kind == "bias") == (key.endswith("bias") or ".norm." in key)
+
+
+def network_and_gradients() -> tuple[Network, dict[str, Tensor]]:
+    network = build_network(NetworkSpec(name="mnist-highway-16"), (1, 28, 28), 10, generator=torch.Generator().manual_seed(0))
+    gradients = {}
+    for key, parameter in network.named_parameters():
+        parameter.grad = gradients[key] = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(len(key)))
+    return network, gradients
+
+
+def test_released_factors_and_nesterov_momentum_by_hand() -> None:
+    factors = {"bias_rate": 2.0, "bias_decay": 0.0, "head_decay": 10.0, "head_rate": 0.5}
+    training = TrainingSpec(momentum=0.9, nesterov=True, weight_decay=1e-3, **factors)
+    network, gradients = network_and_gradients()
+    kinds = parameter_kinds(network)
+    expected = {key: parameter.detach().clone() for key, parameter in network.named_parameters()}
+    velocity = {key: torch.zeros_like(value) for key, value in expected.items()}
+    optimiser = make_optimiser(network, training)
+    for rate in (0.1, 0.05):
+        set_learning_rate(optimiser, rate)
+        optimiser.step()
+        for key, value in expected.items():
+            kind = kinds[key]
+            decay = 1e-3 * {"weight": 1.0, "bias": 0.0, "head": 10.0}[kind]
+            gradient = gradients[key] + decay * value
+            velocity[key] = 0.9 * velocity[key] + gradient
+            expected[key] = value - rate * {"weight": 1.0, "bias": 2.0, "head": 0.5}[kind] * (gradient + 0.9 * velocity[key])
+    for key, parameter in network.named_parameters():
+        torch.testing.assert_close(parameter.detach(), expected[key], msg=key)
+
+
+def test_classical_momentum_and_plain_sgd_by_hand() -> None:
+    for momentum in (0.9, 0.0):
+        network, gradients = network_and_gradients()
+        before = {key: parameter.detach().clone() for key, parameter in network.named_parameters()}
+        optimiser = make_optimiser(network, TrainingSpec(momentum=momentum))
+        set_learning_rate(optimiser, 0.1)
+        optimiser.step()
+        optimiser.step()
+        for key, parameter in network.named_parameters():
+            torch.testing.assert_close(parameter.detach(), before[key] - 0.1 * (2 + momentum) * gradients[key], msg=key)
+
+
+def test_rmsprop_by_hand() -> None:
+    network, gradients = network_and_gradients()
+    before = {key: parameter.detach().clone() for key, parameter in network.named_parameters()}
+    optimiser = make_optimiser(network, TrainingSpec(optimiser="rmsprop", momentum=0.0, smoothing=0.9))
+    set_learning_rate(optimiser, 0.01)
+    optimiser.step()
+    for key, parameter in network.named_parameters():
+        step = 0.01 * gradients[key] / (0.1 * gradients[key].square()).sqrt().add(1e-8)
+        torch.testing.assert_close(parameter.detach(), before[key] - step, msg=key)
+
+
+def test_adamw_takes_decay_off_directly() -> None:
+    network, gradients = network_and_gradients()
+    before = {key: parameter.detach().clone() for key, parameter in network.named_parameters()}
+    optimiser = make_optimiser(network, TrainingSpec(optimiser="adamw", weight_decay=0.1, bias_decay=0.0))
+    set_learning_rate(optimiser, 0.01)
+    optimiser.step()
+    for key, parameter in network.named_parameters():
+        decayed = before[key] * (1.0 if key.endswith("bias") else 1 - 0.01 * 0.1)
+        torch.testing.assert_close(parameter.detach(), decayed - 0.01 * gradients[key].sign(), atol=1e-5, rtol=1e-4, msg=key)

@@ -1,0 +1,77 @@
+"""Schedules by hand-computed values."""
+
+import math
+
+import pytest
+
+from highwaynet import TrainingSpec
+from highwaynet.base.errors import InputError
+from highwaynet.base.specs import validated
+from highwaynet.training.schedule import learning_rate
+
+
+def rates(steps: int, per_epoch: int = 1, **values: object) -> list[float]:
+    spec = TrainingSpec(learning_rate=1.0, **values)
+    return [round(learning_rate(spec, step, steps, per_epoch), 6) for step in range(steps)]
+
+
+def test_exponential_falls_step_by_step_or_epoch_by_epoch() -> None:
+    assert rates(3, decay=0.01) == [1.0, 0.1, 0.01]
+    assert rates(6, 2, decay=0.01, schedule_in="epochs") == [1.0, 1.0, 0.1, 0.1, 0.01, 0.01]
+    assert rates(4, decay=1.0) == [1.0] * 4
+    assert rates(1, decay=0.1) == [1.0]
+
+
+def test_milestones_are_shares_steps_or_epochs() -> None:
+    halves = {"schedule": "multi-step", "decay": 0.5}
+    assert rates(8, milestones=(0.25, 0.75), **halves) == [1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25]
+    assert rates(8, milestones=(3, 7), **halves) == [1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25]
+    assert rates(8, 2, milestones=(1, 3), schedule_in="epochs", **halves) == [1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25]
+
+
+def test_a_share_falls_on_the_same_step_as_the_papers_count() -> None:
+    spec = TrainingSpec(learning_rate=0.01, schedule="multi-step", milestones=(1 / 3, 2 / 3), decay=0.1)
+    near = {step: learning_rate(spec, step, 180_000) for step in (59_999, 60_000, 119_999, 120_000)}
+    assert list(near.values()) == pytest.approx([0.01, 0.001, 0.001, 0.0001])
+
+
+def test_one_cycle_rises_in_a_line_and_falls_by_a_half_cosine() -> None:
+    spec = TrainingSpec(learning_rate=0.08, schedule="one-cycle", warm_up=0.05)
+    steps = 6000
+    values = [learning_rate(spec, step, steps) for step in range(steps)]
+    rising, falling = values[:300], values[300:]
+    assert rising == sorted(rising)
+    assert rising[0] == pytest.approx(0.08 / 301)
+    assert max(values) == values[300] == 0.08
+    assert falling == sorted(falling, reverse=True)
+    assert falling[2850] == pytest.approx(0.04)
+    assert 0 < values[-1] < 1e-7
+    epochwise = TrainingSpec(learning_rate=0.08, schedule="one-cycle", warm_up=0.05, schedule_in="epochs")
+    assert len({learning_rate(epochwise, step, steps, 600) for step in range(600, steps)}) == 9
+    assert max(learning_rate(epochwise, step, steps, 600) for step in range(steps)) <= 0.08
+
+
+def test_warm_up_precedes_any_schedule() -> None:
+    assert rates(10, warm_up=0.3, decay=1.0) == [0.25, 0.5, 0.75, *[1.0] * 7]
+    assert math.isclose(rates(10, warm_up=0.2, schedule="multi-step", milestones=(0.5,))[-1], 0.1)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"schedule": "multi-step"}, "training.schedule = 'multi-step': needs training.milestones"),
+        ({"milestones": [0.5]}, "training.schedule = 'exponential': has no milestones"),
+        ({"schedule": "multi-step", "milestones": [0.5, 0.25]}, "training.milestones = [0.5, 0.25]: must rise"),
+        ({"schedule": "multi-step", "milestones": [0]}, "greater than 0"),
+        ({"schedule": "cosine"}, "schedule = 'cosine': should be 'exponential', 'multi-step' or 'one-cycle'"),
+        ({"nesterov": True, "momentum": 0.0}, "training.nesterov = true: needs sgd with momentum"),
+        ({"nesterov": True, "optimiser": "adamw"}, "training.nesterov = true: needs sgd with momentum, not adamw"),
+        ({"smoothing": 0.9}, "training.smoothing = 0.9: sgd has none"),
+        ({"optimiser": "lion"}, "optimiser = 'lion': should be 'sgd', 'rmsprop' or 'adamw'"),
+        ({"warm_up": 1.0}, "warm_up = 1.0: should be less than 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(values: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        validated(TrainingSpec, values)
+    assert sentence in str(error.value)
