@@ -22,7 +22,10 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-$(VENV)/.installed-%: pyproject.toml
+# The compiled kernels are part of the installation.
+NATIVE := CMakeLists.txt $(wildcard src/highwaynet/kernels/*.cpp src/highwaynet/kernels/*.h)
+
+$(VENV)/.installed-%: pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "highwaynet needs Python 3.11 or newer: name one with make PYTHON=python3.11"; exit 2; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)

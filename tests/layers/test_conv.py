@@ -33,9 +33,12 @@ class NaiveHighway(nn.Module):
         return h * t + x * (1 - t)
 
 
+@pytest.mark.parametrize("readable", [False, True], ids=["fast", "readable"])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize(("channels", "kernel"), [(16, 3), (32, 3), (5, 3), (16, 1), (7, 5), (1, 3), (4, 2), (3, 4)])
-def test_one_convolution_equals_two(channels: int, kernel: int, activation: str) -> None:
+def test_one_convolution_equals_two(channels: int, kernel: int, activation: str, readable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if readable:
+        monkeypatch.setattr("highwaynet.layers.conv_highway.can_gate", lambda x, z: False)
     layer = ConvHighway(channels, kernel, activation=activation, generator=torch.Generator().manual_seed(0))
     naive = NaiveHighway(layer)
     torch.manual_seed(1)

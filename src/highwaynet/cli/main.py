@@ -18,6 +18,7 @@ from highwaynet.cli.output import console, messages
 from highwaynet.cli.predict import predict_command
 from highwaynet.cli.report import report_command
 from highwaynet.cli.train import train_command
+from highwaynet.kernels.native import active_kernel
 
 app = typer.Typer(
     name="highway",
@@ -38,7 +39,7 @@ app.command("report")(report_command)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        console.print(f"highwaynet {__version__} (kernel: torch)")
+        console.print(f"highwaynet {__version__} (kernel: {active_kernel()})")
         raise typer.Exit
 
 

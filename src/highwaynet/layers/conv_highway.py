@@ -3,6 +3,7 @@
 import torch
 from torch import Generator, Tensor, nn
 
+from highwaynet.kernels.gating import can_gate, gate
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.convolution import channels_last, check_window, convolve
 from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
@@ -101,9 +102,11 @@ class ConvHighway(nn.Module):
             return (x, *gates) if return_gates else x
         x = channels_last(x)
         z = convolve(x, self.weight, self.bias)  # (batch, parts·channels, height, width)
+        if self.carry == "coupled" and not return_gates and can_gate(x, z):
+            return gate(x, z, self.activation)
         h, *pre_gates = z.split(self.channels, dim=1)
         # Made dense first: on a slice of few channels the sigmoid would be computed one number at a time.
-        opened = tuple(torch.sigmoid(channels_last(gate)) for gate in pre_gates)
+        opened = tuple(torch.sigmoid(channels_last(pre_gate)) for pre_gate in pre_gates)
         y = mix(x, self._act(h), *opened)
         return (y, *opened) if return_gates else y
 

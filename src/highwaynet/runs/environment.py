@@ -10,6 +10,7 @@ import numpy
 import torch
 
 from highwaynet import __version__
+from highwaynet.kernels.native import active_kernel
 
 
 def describe_environment() -> dict[str, Any]:
@@ -24,7 +25,7 @@ def describe_environment() -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "kernel": "torch",
+        "kernel": active_kernel(),
     }
 
 

@@ -1,0 +1,32 @@
+// The gating of a highway layer on float32 rows. x is (rows, channels), z is (rows, 2·channels): the block state's pre-activations, then the
+// transform gate's. Nothing here may be an inline function or template that other files share: gating.cpp is compiled for several
+// instruction sets, and the linker could keep a copy that an older processor cannot run.
+#pragma once
+
+#include <cstdint>
+
+namespace highwaynet {
+
+enum Activation : int { relu = 0, tanh = 1, sigmoid = 2, identity = 3, activations = 4 };
+
+// Inputs, outputs (written whole) and shape. The backward pass has x, z and gy in and gx, gz out; the forward pass x and z in and y out.
+struct Gating {
+  const float *x, *z, *gy;
+  float *y, *gx, *gz;
+  int64_t channels;
+  Activation activation;
+};
+
+// Computes the rows first … last−1. What a row becomes does not depend on where the rows are cut.
+using GatingRows = void (*)(const Gating &, int64_t first, int64_t last);
+
+struct GatingKernels {
+  GatingRows forward, backward;
+};
+
+extern const GatingKernels gating_baseline;
+#ifdef HIGHWAYNET_X86
+extern const GatingKernels gating_avx2, gating_avx512;
+#endif
+
+}  // namespace highwaynet

@@ -1,0 +1,242 @@
+"""The gating of a highway layer as one operator, `highwaynet::gate`, with its gradients as another.
+
+y = x + T·(H − x) with H = activation(h), T = sigmoid(t), and h and t the halves of z. torch needs four operators for it and eight for its
+gradients, each of which reads and writes whole tensors. Only x and z are kept for the backward pass.
+"""
+
+import ctypes
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from highwaynet.base.errors import InputError
+from highwaynet.kernels.native import native_module
+
+_ACTIVATIONS = {"relu": 0, "tanh": 1, "sigmoid": 2, "identity": 3}  # as in gating.h
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def _connect_threads(native: ModuleType) -> None:
+    """Let the kernels use the threads of torch's OpenMP runtime: a second runtime would compete with it for the processor.
+
+    Looked up in torch's library, the symbol comes from the runtime that torch itself is linked with. Where there is none, one thread
+    computes.
+    """
+    path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    try:
+        region = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD).GOMP_parallel
+    except (OSError, AttributeError):
+        return
+    native.use_parallel_region(ctypes.cast(region, ctypes.c_void_p).value)
+
+
+# Loaded here, so that torch.compile meets constants. A wrong environment variable is told at the first use, not to whoever imports this.
+_native: ModuleType | None = None
+_problem: InputError | None = None
+try:
+    _native = native_module()
+except InputError as error:
+    _problem = error
+if _native is not None:
+    _connect_threads(_native)
+
+
+def _is_exporting() -> bool:
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        return True
+    exporting: bool = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)()  # torch 2.6 cannot tell them apart
+    return exporting
+
+
+def _fits(x: Tensor, z: Tensor) -> bool:
+    """Whether the values lie in memory as the kernel takes them: float32, channels innermost, and twice as many of them in z."""
+    shape, double = x.shape, z.shape
+    if x.dtype is not torch.float32 or z.dtype is not torch.float32 or len(shape) != len(double):
+        return False
+    if len(shape) == 2:
+        return shape[0] == double[0] and 2 * shape[1] == double[1] and x.is_contiguous() and z.is_contiguous()
+    return (
+        len(shape) == 4
+        and shape[0] == double[0]
+        and 2 * shape[1] == double[1]
+        and shape[2:] == double[2:]
+        and x.is_contiguous(memory_format=torch.channels_last)
+        and z.is_contiguous(memory_format=torch.channels_last)
+    )
+
+
+def can_gate(x: Tensor, z: Tensor) -> bool:
+    """Whether `gate` can take x and z; where it cannot, the readable version in `layers` computes the same.
+
+    It takes float32 on the CPU, x of shape (batch, width) or (N, C, H, W) with channels_last memory, z with twice the channels. It takes
+    nothing while a model is exported, so that what is shipped needs no kernel of ours, nor under torch.func and forward-mode gradients.
+
+    Raises:
+        InputError: The environment variable HIGHWAYNET_KERNEL is wrong.
+    """
+    if _native is None:
+        if _problem is not None:
+            raise _problem
+        return False
+    if _is_exporting():
+        return False
+    if not torch.compiler.is_compiling() and (
+        type(x) not in _PLAIN or type(z) not in _PLAIN or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+    ):
+        return False
+    return x.is_cpu and z.is_cpu and _fits(x, z)
+
+
+def gate(x: Tensor, z: Tensor, activation: str) -> Tensor:
+    """The highway equation from pre-activations, x + sigmoid(t)·(activation(h) − x), where h and t are the first and second half of z.
+
+    Exact at both ends: T = 0 gives x and T = 1 gives H, to the bit. The result does not depend on the number of threads.
+
+    Args:
+        x: Of shape (batch, width), or (N, C, H, W) with channels_last memory.
+        z: Pre-activations of H, then of T, along the second dimension, of the same form.
+        activation: relu, tanh, sigmoid or identity.
+
+    Raises:
+        ValueError: `can_gate` is false, or the activation is unknown.
+    """
+    if activation not in _ACTIVATIONS:
+        raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(_ACTIVATIONS)}")
+    if not can_gate(x, z):
+        raise ValueError(f"no kernel for x of {_form(x)} and z of {_form(z)}: ask can_gate first")
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
+        registered: Tensor = torch.ops.highwaynet.gate.default(x, z, activation)
+        return registered
+    # Not through torch's registry: a call takes a third of the time, which counts in networks of many narrow layers.
+    if torch.is_grad_enabled() and (x.requires_grad or z.requires_grad):
+        recorded: Tensor = _Gate.apply(x, z, activation)  # type: ignore[no-untyped-call]
+        return recorded
+    return _forward(x, z, activation)
+
+
+def _form(x: Tensor) -> str:
+    return f"{tuple(x.shape)} {x.dtype} on {x.device}, strides {x.stride()}"
+
+
+def _compiled() -> ModuleType:
+    if _native is None:
+        raise RuntimeError("highwaynet::gate was called where the compiled kernels are missing or switched off: ask can_gate first")
+    return _native
+
+
+def _forward(x: Tensor, z: Tensor, activation: str) -> Tensor:
+    """The kernel itself; x and z must fit."""
+    y, channels = torch.empty_like(x), x.shape[1]
+    rows = x.numel() // channels if channels else 0
+    _compiled().gate(x.data_ptr(), z.data_ptr(), y.data_ptr(), rows, channels, _ACTIVATIONS[activation], torch.get_num_threads())
+    return y
+
+
+def _backward(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
+    """The kernel of the gradients; x, z and gy must fit."""
+    gx, gz, channels = torch.empty_like(x), torch.empty_like(z), x.shape[1]
+    rows = x.numel() // channels if channels else 0
+    addresses = (gy.data_ptr(), x.data_ptr(), z.data_ptr(), gx.data_ptr(), gz.data_ptr())
+    _compiled().gate_backward(*addresses, rows, channels, _ACTIVATIONS[activation], torch.get_num_threads())
+    return gx, gz
+
+
+def _arranged(x: Tensor) -> Tensor:
+    """The same values with channels innermost."""
+    return x.contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.contiguous_format)
+
+
+def _differentiable_gradients(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
+    """The gradients in torch's operators, for gradients of gradients and for batches of them."""
+    h, t = z.chunk(2, dim=1)
+    gate = torch.sigmoid(t)
+    gh = gate * gy
+    if activation == "relu":
+        state = torch.relu(h)
+        gh = torch.where(h <= 0, 0.0, gh)
+    elif activation == "tanh":
+        state = torch.tanh(h)
+        gh = gh * (1 - state * state)
+    elif activation == "sigmoid":
+        state = torch.sigmoid(h)
+        gh = gh * state * (1 - state)
+    else:
+        state = h
+    return (1 - gate) * gy, torch.cat((gh, (state - x) * gy * gate * (1 - gate)), dim=1)
+
+
+def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor, Tensor, None]:
+    x, z = ctx.saved_tensors
+    if torch.is_grad_enabled() or not torch._C._has_storage(gy):  # torch's batches of gradients have no memory of their own
+        gx, gz = _differentiable_gradients(gy, x, z, ctx.activation)
+    elif type(gy) is Tensor and type(x) in _PLAIN and not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack() == 0:
+        gx, gz = _backward(_arranged(gy), x, z, ctx.activation)
+    else:
+        gx, gz = torch.ops.highwaynet.gate_backward.default(gy, x, z, ctx.activation)
+    return gx, gz, None
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, str], output: Tensor) -> None:
+    x, z, ctx.activation = inputs
+    ctx.save_for_backward(x, z)
+
+
+class _Gate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, z: Tensor, activation: str) -> Tensor:
+        _keep(ctx, (x, z, activation), x)
+        return _forward(x, z, activation)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        return _gradients(ctx, grads[0])
+
+
+# The registry is how torch.compile, fake tensors and dispatch modes see the operators.
+_LIBRARY = torch.library.Library("highwaynet", "DEF")
+_LIBRARY.define("gate(Tensor x, Tensor z, str activation) -> Tensor")
+_LIBRARY.define("gate_backward(Tensor gy, Tensor x, Tensor z, str activation) -> (Tensor, Tensor)")
+
+
+def _checked(x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
+    x, z = _arranged(x), _arranged(z)
+    if activation not in _ACTIVATIONS or x.device != z.device or not _fits(x, z):
+        raise ValueError(f"highwaynet::gate cannot take x of {_form(x)} and z of {_form(z)} with {activation!r}")
+    return x, z
+
+
+def _gate_on_cpu(x: Tensor, z: Tensor, activation: str) -> Tensor:
+    return _forward(*_checked(x, z, activation), activation)
+
+
+def _gate_backward_on_cpu(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
+    x, z = _checked(x, z, activation)
+    if gy.shape != x.shape or gy.dtype is not x.dtype:
+        raise ValueError(f"highwaynet::gate_backward cannot take gy of {_form(gy)} for x of {_form(x)}")
+    return _backward(_arranged(gy), x, z, activation)
+
+
+def _fake_gate(x: Tensor, z: Tensor, activation: str) -> Tensor:
+    return torch.empty_like(_checked(x, z, activation)[0])
+
+
+def _fake_gate_backward(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
+    x, z = _checked(x, z, activation)
+    return torch.empty_like(x), torch.empty_like(z)
+
+
+def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
+    raise RuntimeError("highwaynet::gate_backward has no gradient of its own: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
+
+
+_LIBRARY.impl("gate", _gate_on_cpu, "CPU")
+_LIBRARY.impl("gate_backward", _gate_backward_on_cpu, "CPU")
+torch.library.register_fake("highwaynet::gate", _fake_gate, lib=_LIBRARY)
+torch.library.register_fake("highwaynet::gate_backward", _fake_gate_backward, lib=_LIBRARY)
+torch.library.register_autograd("highwaynet::gate", _gradients, setup_context=_keep, lib=_LIBRARY)
+torch.library.register_autograd("highwaynet::gate_backward", _no_second_derivative, lib=_LIBRARY)
