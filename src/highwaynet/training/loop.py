@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from highwaynet.base.errors import HighwayError, InputError
+from highwaynet.base.memory import keep_freed_memory
 from highwaynet.base.randomness import generator_for, seed_for
 from highwaynet.data.augmentation import Augmentation
 from highwaynet.data.dataset import Augment, Dataset
@@ -65,6 +66,7 @@ def train(spec: RunSpec, path: Path, *, overwrite: bool = False, watcher: Watche
     threads = spec.training.threads or threads_before
     spec = _with_training(spec, threads=threads)
     torch.set_num_threads(threads)
+    keep_freed_memory()
     try:
         data = load_dataset(spec.data)
         if len(data.train) < spec.training.batch_size == _usual_batch_size(spec):

@@ -1,0 +1,149 @@
+"""Convolutional highway networks against their naive twins, and against the machine's matrix products.
+
+    python benchmarks/conv_speed.py
+
+A naive twin has the same layers and weights as textbooks write them: two `nn.Conv2d` a highway layer, `h * t + x * (1 - t)`, torch's
+default memory layout. Whole training steps (forward, loss, backward, SGD with Nesterov momentum) on one batch of 100 take turns in one
+process with one thread; the best of several counts. The share of the matrix products' speed counts the multiply-adds of
+`highway networks` alone, three times for a training step. Measure on an idle machine. Writes results/conv-speed.json.
+"""
+
+import argparse
+import copy
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highwaynet import NetworkSpec, build_network
+from highwaynet.base.files import write_atomically
+from highwaynet.layers.conv_highway import ConvHighway
+from highwaynet.layers.conv_plain import ConvPlain
+from highwaynet.networks.convolutional import ConvNetwork
+from highwaynet.networks.description import describe
+from highwaynet.runs.environment import describe_environment
+
+RECORD = Path(__file__).parents[1] / "results" / "conv-speed.json"
+NETWORKS = {"mnist-highway-16": 1.25, "highway-a": 1.3, "highway-b": None}
+"""Each network with the least ratio that is asked for."""
+PEAK_SHARE = 0.65
+BATCH, SIZE = 100, 2048
+
+
+class NaiveHighway(nn.Module):
+    """The layer as textbooks write it, with the weights of one of ours."""
+
+    def __init__(self, layer: ConvHighway) -> None:
+        super().__init__()
+        self.h, self.t = (nn.Conv2d(layer.channels, layer.channels, layer.kernel, padding=layer.kernel // 2) for _ in range(2))
+        with torch.no_grad():
+            for convolution, weight, bias in zip((self.h, self.t), layer.weight.chunk(2), layer.bias.chunk(2), strict=True):
+                convolution.weight.copy_(weight)
+                convolution.bias.copy_(bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The layer's output."""
+        h, t = torch.relu(self.h(x)), torch.sigmoid(self.t(x))
+        return h * t + x * (1 - t)
+
+
+def naive_twin(network: ConvNetwork) -> nn.Sequential:
+    """The same network from torch's own modules."""
+    layers: list[nn.Module] = []
+    for layer in network.layers:
+        if isinstance(layer, ConvHighway):
+            layers.append(NaiveHighway(layer))
+        elif isinstance(layer, ConvPlain):
+            outputs, inputs, kernel, _ = layer.weight.shape
+            convolution = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2 if layer.padding == "same" else layer.padding)
+            convolution.load_state_dict({"weight": layer.weight, "bias": layer.bias})
+            layers += [convolution, nn.ReLU()]
+        else:
+            layers.append(copy.deepcopy(layer))
+    return nn.Sequential(*layers)
+
+
+def stepper(network: nn.Module, x: Tensor, targets: Tensor) -> Callable[[], float]:
+    """A training step that gives its seconds."""
+    optimiser = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9, nesterov=True, weight_decay=5e-4)
+
+    def step() -> float:
+        started = time.perf_counter()
+        loss = F.cross_entropy(network(x), targets)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        return time.perf_counter() - started
+
+    return step
+
+
+def product_seconds(left: Tensor, right: Tensor) -> float:
+    """Seconds of one large matrix product."""
+    started = time.perf_counter()
+    torch.mm(left, right)
+    return time.perf_counter() - started
+
+
+def measure(name: str, rounds: int) -> dict[str, float | str | None]:
+    """Best times of both networks and of the matrix product, in turns."""
+    spec = NetworkSpec(name=name)
+    shape = spec.preset.made_for
+    ours = build_network(spec, shape, 10, generator=torch.Generator().manual_seed(0))
+    if not isinstance(ours, ConvNetwork):
+        raise TypeError(f"{name} is not convolutional")
+    theirs = naive_twin(ours)
+    x, targets = torch.randn(BATCH, *shape), torch.arange(BATCH) % 10
+    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x), atol=1e-4, rtol=1e-4)
+    steps = {"ours": stepper(ours.train(), x, targets), "naive": stepper(theirs.train(), x, targets)}
+    left, right = torch.randn(2, SIZE, SIZE)
+    best = dict.fromkeys([*steps, "product"], float("inf"))
+    for _ in range(rounds):
+        for who, step in steps.items():
+            best[who] = min(best[who], step())
+        best["product"] = min(best["product"], product_seconds(left, right))
+    speed = 6 * describe(spec, shape, 10).multiply_adds * BATCH / best["ours"]
+    peak = 2 * SIZE**3 / best["product"]
+    return {
+        "network": name,
+        "ours_ms": 1e3 * best["ours"],
+        "naive_ms": 1e3 * best["naive"],
+        "ratio": best["naive"] / best["ours"],
+        "asked_ratio": NETWORKS[name],
+        "gflops": speed / 1e9,
+        "product_gflops": peak / 1e9,
+        "share_of_product": speed / peak,
+        "asked_share": PEAK_SHARE if name == "highway-b" else None,
+    }
+
+
+def main() -> None:
+    """Measure, print, write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=20)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    results = []
+    for name in NETWORKS:
+        results.append(measure(name, options.rounds if name != "highway-b" else max(3, options.rounds // 4)))
+        print(
+            f"{name}: {results[-1]['ours_ms']:.1f} ms a step, naive twin {results[-1]['naive_ms']:.1f} ms, "
+            f"ratio {results[-1]['ratio']:.2f}; "
+            f"{results[-1]['gflops']:.0f} GFLOP/s, {results[-1]['share_of_product']:.0%} of a matrix product's speed"
+        )
+    record = {
+        "schema_version": 1,
+        "what": f"training step of a batch of {BATCH} against the naive twin in default memory layout, one thread",
+        "command": f"python benchmarks/conv_speed.py --rounds {options.rounds}",
+        "environment": describe_environment(),
+        "results": results,
+    }
+    write_atomically(RECORD, json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
