@@ -19,5 +19,5 @@ def keep_freed_memory() -> bool:
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL("libc.so.6").mallopt
         settings = ((_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 64 * 2**20))
-        return all([bool(mallopt(option, value)) for option, value in settings])
+        return all(mallopt(option, value) == 1 for option, value in settings)
     return False
