@@ -86,6 +86,46 @@ def test_a_picture_of_another_size_and_colour_is_brought_to_the_form(highway: Hi
     assert answer["class"] == "bright"
 
 
+CONVOLUTIONAL = ("--network", "mnist-highway-16", "--epochs", 3, "--batch-size", 8, "--threads", 1)
+
+
+def test_a_convolutional_network_on_own_images(highway: Highway, tmp_path: Path) -> None:
+    folder = image_folder(tmp_path / "pictures")
+    result = highway("train", "--data", "pictures/", *CONVOLUTIONAL, "--set", "training.crop=1", "--out", "run")
+    assert result.returncode == 0, result.stderr
+    again = highway("train", "run", "--out", "again")
+    assert again.returncode == 0, again.stderr
+    first, second = ((tmp_path / name / "history.jsonl").read_bytes() for name in ("run", "again"))
+    assert first == second, "dropout and augmentation repeat to the bit"
+    weights = [(tmp_path / name / "checkpoints" / "final.safetensors").read_bytes() for name in ("run", "again")]
+    assert weights[0] == weights[1]
+    assert json.loads(highway("evaluate", "run", "--json").stdout)["accuracy"] > 0.9
+    answers = predictions(highway, "run", folder / "bright" / "00.png", folder / "dark" / "00.png")
+    assert [answer["class"] for answer in answers] == ["bright", "dark"]
+    report = highway("report", "run", "again")
+    assert report.returncode == 0, report.stderr
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "mnist-highway-16" in page
+    assert "of 8 layers can be closed" in page
+
+
+@pytest.mark.parametrize("network", [("resnet-20",), ("resnet-20", "2016"), ("plain-a",), ("fitnet-a",)], ids="-".join)
+def test_rivals_from_training_to_report(network: tuple[str, ...], highway: Highway, tmp_path: Path) -> None:
+    draw = np.random.default_rng(3)
+    for name, level in (("dark", 60), ("bright", 190)):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for number in range(12):
+            pixels = np.clip(draw.normal(level, 30, (32, 32, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{number:02}.png")
+    chosen = ["--network", network[0], *(["--variant", network[1]] if len(network) > 1 else [])]
+    extra = ["--set", "network.deep_supervision=true"] if network[0] == "plain-a" else []
+    result = highway("train", "--data", "pictures/", *chosen, *extra, "--epochs", 2, "--threads", 1, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    assert highway("evaluate", "run").returncode == 0
+    report = highway("report", "run")
+    assert report.returncode == 0, report.stderr
+
+
 @pytest.mark.parametrize("regression", [False, True])
 def test_a_table_with_categories_and_gaps(highway: Highway, tmp_path: Path, regression: bool) -> None:
     path = table(tmp_path / "prices.csv", regression=regression)

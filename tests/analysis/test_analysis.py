@@ -16,6 +16,7 @@ from highwaynet.analysis.records import GatesRecord
 from highwaynet.data.dataset import Split
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
+from highwaynet.figures.gate_map import draw_gate_map
 from highwaynet.networks.dense import DenseNetwork
 from highwaynet.runs.directory import RunDirectory
 
@@ -56,6 +57,22 @@ def test_gates_by_hand(two_by_two: DenseNetwork, split: Split) -> None:
     assert record.mean == [pytest.approx([open_, open_], rel=1e-6), pytest.approx([0.5, 0.25], rel=1e-6)]
     assert record.bias == [[0, 0], pytest.approx([0, math.log(1 / 3)], rel=1e-6)]
     assert (record.start_bias, record.samples) == (-1.0, 2)
+
+
+def test_gates_of_maps_are_averaged_over_their_pixels() -> None:
+    network = build_network(NetworkSpec(name="highway-a"), (1, 4, 4), 2, generator=torch.Generator().manual_seed(0)).eval()
+    record = DataRecord(
+        found="six", kind="images", task="classification", input_shape=(1, 4, 4), class_names=("a", "b"), train=6, validation=0, test=0
+    )
+    inputs = torch.rand(6, 1, 4, 4, generator=torch.Generator().manual_seed(1))
+    images = Split(inputs, torch.arange(6) % 2, torch.arange(6), Preparation.restore(record, {}))
+    gates = analyse_gates(network, images, part="train", fingerprint="x")
+    assert [len(row) for row in gates.mean] == [len(row) for row in gates.bias] == [16, 16, 32, 32, 64, 64]
+    assert gates.convolutional
+    wanted = network(inputs, return_gates=True)[1]
+    for row, gate in zip(gates.mean, wanted, strict=True):
+        assert row == pytest.approx(gate.mean(dim=(0, 2, 3)).tolist(), rel=1e-5)
+    assert draw_gate_map(gates).axes[0].get_xlabel() == "map"
 
 
 def test_lesions_by_hand(two_by_two: DenseNetwork, split: Split) -> None:

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from highwaynet.runs.directory import RunDirectory
@@ -41,6 +42,16 @@ TOML = "[network]\ndepth = 4\n[training]\nepochs = 1\n"
         (["--batch-size", "5000"], "training.batch_size = 5000: digits has 1294 training samples; choose at most that"),
         (["--gate-bias", "low"], "network.gate_bias = 'low': should be a valid number, or 'auto'"),
         (["--network", "fc-plain", "--gate-bias", "-2"], "network.gate_bias = -2.0: fc-plain has no gates"),
+        (["--network", "highway-bb"], "unknown network 'highway-bb': did you mean 'highway-b'?"),
+        (["--network", "fitnet-a"], "images of 8×8 are too small for fitnet-a: it needs at least 32×32; bring them there with data.resize"),
+        (["--network", "highway-a", "--data", "set.npz"], "highway-a takes images; samples of 6 values are none: choose fc-highway"),
+        (["--network", "highway-a", "--depth", "20"], "network.depth = 20: highway-a has 11 layers"),
+        (["--network", "highway-a", "--variant", "released"], "network.variant = 'released': highway-a comes as 'paper'"),
+        (["--recipe", "released"], "training.recipe = 'released': there is none for fc-highway; choose paper"),
+        (["--network", "nin", "--recipe", "paper"], "training.recipe = 'paper': there is none for nin; choose quick"),
+        (["--network", "highway-a", "--recipe", "quck"], "unknown recipe 'quck': did you mean 'quick'?"),
+        (["--set", "training.schedule=multi-step"], "training.schedule = 'multi-step': needs training.milestones"),
+        (["--set", "training.optimiser=adam"], "training.optimiser = 'adam': should be 'sgd', 'rmsprop' or 'adamw'"),
         (["--validation", "0.9"], "data.validation = 0.9: should be less than or equal to 0.5"),
         (["--seed", "-1"], "seed = -1"),
         (["--dept", "3"], "No such option: --dept"),
@@ -58,6 +69,7 @@ def test_train(arguments: list[str], sentence: str, highway: Highway, tmp_path: 
     (tmp_path / "latin.toml").write_bytes(b"# \xe9\n")
     (tmp_path / "wrong.toml").write_text("network = 3\n")
     (tmp_path / "empty").mkdir()
+    np.savez(tmp_path / "set.npz", x=np.random.default_rng(0).normal(size=(60, 6)), y=np.arange(60) % 2)
     refused(highway("train", *arguments, "--out", "run"), sentence)
     assert not (tmp_path / "run").exists(), "nothing is written"
     assert not (tmp_path / "runs").exists()

@@ -91,6 +91,8 @@ class NetworkSpec(Spec):
         if name not in PRESETS:
             raise ValueError(str(unknown("network", name, PRESETS)))
         preset, given = PRESETS[name], {key: value for key, value in values.items() if value is not None}
+        if given.get("variant") == 2016:  # written without quotes
+            given["variant"] = "2016"
         filled = dict(preset.defaults)
         if preset.convolutional:
             filled |= {"variant": next(iter(preset.origins)), "depth": preset.layers}
