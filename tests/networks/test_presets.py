@@ -215,6 +215,13 @@ def test_residual_variant_2016_pools_and_drops_out_where_he_strides_and_normalis
     assert not any(isinstance(module, nn.MaxPool2d) for module in he.modules())
 
 
+@pytest.mark.parametrize("name", ["resnet-20", "resnet-44"])
+def test_without_batch_norm_residual_blocks_do_not_blow_up(name: str) -> None:
+    network = build({"name": name, "variant": "2016"})[2].eval()
+    x = torch.randn(8, *CIFAR, generator=torch.Generator().manual_seed(0))
+    assert network(x).abs().max() < 30, "with He's weights alone it would be in the thousands at 44 layers"
+
+
 def test_a_plain_twin_has_the_layers_of_its_highway_network() -> None:
     for letter in "abc":
         highway, plain = (describe(NetworkSpec(name=f"{kind}-{letter}"), CIFAR, 10) for kind in ("highway", "plain"))

@@ -69,6 +69,14 @@ def test_the_released_recipe_of_cifar() -> None:
     assert near == pytest.approx([25e-3, 25e-4, 25e-4, 25e-5, 25e-5, 25e-6])
 
 
+def test_a_variant_may_have_recipes_of_its_own() -> None:
+    he, other = (
+        spec_from_values({"network": {"name": "resnet-20", "variant": v}, "training": {"recipe": "paper"}}) for v in ("paper", "2016")
+    )
+    assert (he.training.learning_rate, he.training.nesterov) == (0.1, False)
+    assert (other.training.learning_rate, other.training.nesterov) == (0.025, True)
+
+
 def test_without_a_recipe() -> None:
     assert run("highway-a").training.recipe == "quick"
     dense = run("fc-highway", "mnist").training

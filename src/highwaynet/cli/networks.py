@@ -128,7 +128,7 @@ def _show_one(name: str, settings: dict[str, Any], input_: str | None, outputs: 
     spec = _spec(name, settings)
     shape = _input_shape(input_, spec.preset)
     table = describe(spec, shape, outputs)
-    recipes = {recipe: known.source for recipe, known in recipes_of(name).items()}
+    recipes = {recipe: known.source for recipe, known in recipes_of(name, spec.variant).items()}
     if as_json:
         layers = [vars(row) | {"number": number} for number, row in _numbered(table)]
         print_json(_summary(name, settings, input_, outputs) | {"summary": spec.preset.summary, "table": layers, "recipes": recipes})

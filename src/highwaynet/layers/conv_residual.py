@@ -23,6 +23,8 @@ class ConvResidual(nn.Module):
         shortcut: How x changes shape where it must: "pad" (sub-sampled, zero maps added) or "project" (a 1×1 convolution).
         init: How the weights start.
         init_std: Standard deviation for ``init="normal"``.
+        start_scale: Factor of the second convolution's start weights. Without batch norm, blocks that add as much as they carry make the
+            maps grow exponentially with depth: 1/√blocks keeps them in bounds.
         generator: Where the weights come from; torch's global generator if None.
 
     >>> ConvResidual(16, 32, stride=2)(torch.zeros(2, 16, 8, 8)).shape
@@ -42,6 +44,7 @@ class ConvResidual(nn.Module):
         shortcut: Shortcut = "pad",
         init: Init = "he",
         init_std: float = DEFAULT_STD,
+        start_scale: float = 1.0,
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
@@ -55,6 +58,8 @@ class ConvResidual(nn.Module):
             return ConvPlain(channels, outputs, kernel, stride=step, activation="identity", norm=norm, **start)  # type: ignore[arg-type]
 
         self.first, self.second = convolution(inputs, 3, stride), convolution(outputs, 3, 1)
+        with torch.no_grad():
+            self.second.weight.mul_(start_scale)
         self.shortcut: nn.Module
         if stride == 1 and outputs == inputs:
             self.shortcut = nn.Identity()

@@ -161,7 +161,15 @@ def _module(part: Part, shape: Shape, spec: NetworkSpec, generator: Generator | 
             )
         case ResidualBlock():
             way = _start(spec, None, None, generator)
-            module = ConvResidual(shape[0], part.channels, stride=part.stride, norm=part.norm, shortcut=spec.shortcut or "pad", **way)
+            module = ConvResidual(
+                shape[0],
+                part.channels,
+                stride=part.stride,
+                norm=part.norm,
+                shortcut=spec.shortcut or "pad",
+                start_scale=1.0 if part.norm else 1 / math.sqrt((spec.depth - 2) / 2),
+                **way,
+            )
         case Pool():
             pooling = nn.MaxPool2d if part.kind == "max" else nn.AvgPool2d
             module = pooling(part.size, part.stride, ceil_mode=part.ceil)

@@ -145,7 +145,7 @@ def _resnet(layers: int) -> Preset:
         family="resnet",
         kind="residual",
         summary=f"residual network of {layers} layers; variant 2016 pools and drops out where He uses strides and batch norm",
-        origins={"paper": "He et al. 2015, section 4.2", "2016": "2016 report; its dropout is a guess"},
+        origins={"paper": "He et al. 2015, section 4.2", "2016": "2016 report; its dropout and its start are guesses"},
         settings=_START | {"variant", "shortcut", "dropout"},
         made_for=CIFAR,
         defaults={"activation": "relu", "shortcut": "pad"},

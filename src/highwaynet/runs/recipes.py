@@ -135,6 +135,10 @@ _BY_FAMILY: dict[str, dict[str, Recipe]] = {
     },
     "cifar": _HIGHWAY_CIFAR,
     "resnet": {"paper": _RESNET, "quick": _HIGHWAY_CIFAR["quick"]},
+    "resnet-2016": {
+        "paper": Recipe("2016 report: as for highway networks", _CIFAR, ("gcn", "mean-image"), _SHIFT_8),
+        "quick": _quick(0.03, 15),  # without batch norm more is too much
+    },
     "fitnet": {"paper": _FITNET, "quick": _quick(0.02, 15)},
     "teacher": {"quick": _quick(0.02, 15)},
     "nin": {"quick": _quick(0.02, 15)},
@@ -148,9 +152,10 @@ _DENSE: dict[str, dict[str, Recipe]] = {
 }
 
 
-def recipes_of(network: str) -> dict[str, Recipe]:
+def recipes_of(network: str, variant: str | None = None) -> dict[str, Recipe]:
     """The recipes that fit a network, by name."""
-    return _DENSE[network] if network in _DENSE else _BY_FAMILY[PRESETS[network].family]
+    family = PRESETS[network].family
+    return _DENSE[network] if network in _DENSE else _BY_FAMILY.get(f"{family}-{variant}", _BY_FAMILY[family])
 
 
 def usual_recipe(network: str) -> str | None:
@@ -158,9 +163,9 @@ def usual_recipe(network: str) -> str | None:
     return "quick" if PRESETS[network].convolutional else None
 
 
-def find_recipe(name: str, network: str) -> Recipe:
+def find_recipe(name: str, network: str, variant: str | None = None) -> Recipe:
     """A recipe by name; raises ValueError, with those that fit, where it is none for this network."""
-    fitting = recipes_of(network)
+    fitting = recipes_of(network, variant)
     if name not in fitting:
         known = {other for recipes in (*_BY_FAMILY.values(), *_DENSE.values()) for other in recipes}
         if name not in known:

@@ -54,7 +54,7 @@ class RunSpec(Spec):
         defaults: dict[str, Any] = {"learning_rate": PRESETS[name].learning_rate}
         recipe_name = recipe_name or usual_recipe(name)
         if recipe_name is not None:
-            recipe = find_recipe(recipe_name, name)
+            recipe = find_recipe(recipe_name, name, str(network.get("variant")))
             defaults = {"recipe": recipe_name} | recipe.training | _schedule(training)
             known = CATALOGUE.get(str(data.get("name", "digits")))
             defaults |= recipe.augmentation if known and known.photographs else {}

@@ -96,7 +96,7 @@ def _with_training(spec: RunSpec, **changes: int) -> RunSpec:
 
 def _usual_batch_size(spec: RunSpec) -> int:
     recipe = spec.training.recipe
-    return int(find_recipe(recipe, spec.network.name).training["batch_size"]) if recipe else TrainingSpec().batch_size
+    return int(find_recipe(recipe, spec.network.name, spec.network.variant).training["batch_size"]) if recipe else TrainingSpec().batch_size
 
 
 def check_fit(spec: RunSpec, data: Dataset) -> None:
