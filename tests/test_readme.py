@@ -3,12 +3,18 @@
 import json
 import re
 import runpy
+import statistics
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from highwaynet.networks.build import build_network, count_parameters
+from highwaynet.networks.build import count_parameters
+from highwaynet.networks.description import describe
+from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
+from highwaynet.runs.records import EpochRecord
+from highwaynet.runs.spec import spec_from_values
 from support import Highway
 
 ROOT = Path(__file__).parents[1]
@@ -55,12 +61,62 @@ def test_every_command_in_the_readme_exists(highway: Highway) -> None:
     assert all(flag in text for flag in flags)
 
 
-def test_parameter_table() -> None:
-    rows = re.findall(r"\| `(fc-\w+)`, width \d+ \|(.*)", README)
-    assert len(rows) == 3
-    for name, counts in rows:
-        expected = [count_parameters(build_network(NetworkSpec(name=name, depth=depth), (784,), 10)) for depth in (10, 20, 50, 100)]
-        assert [int(count.replace(",", "")) for count in counts.split("|")[:4]] == expected
+def test_parameter_counts_in_the_table_of_networks() -> None:
+    rows = re.search(r"### The networks\n\n(.*?)\n\n", README, flags=re.DOTALL)[1].splitlines()[2:]
+    listed = " ".join(name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1]))
+    counts = {int(count.replace(",", "")) for row in rows for count in re.findall(r"[\d,]{6,}", row.split("|")[3])}
+    known: set[int] = set()
+    for name, preset in PRESETS.items():
+        stem, _, end = name.rpartition("-")
+        assert name in listed.split() or (stem in listed and f"-{end}" in listed.split()), name
+        heads = ("gap", "dense") if "head" in preset.settings else (None,)
+        depths = (50,) if preset.convolutional else (10, 20, 50, 100)
+        for variant in preset.origins if preset.convolutional else (None,):
+            for head in heads:
+                for depth in depths:
+                    values = {"variant": variant, "head": head} | ({} if preset.convolutional else {"depth": depth})
+                    known.add(describe(NetworkSpec(name=name, **values), preset.made_for, 10).parameters)
+    assert counts <= known
+    assert len(counts) > 20
+
+
+PUBLISHED = {
+    "mnist-highway-16": "99.43 (99.40 ± 0.03) %, 300 epochs",
+    "mnist-highway-32": "99.55 (99.54 ± 0.02) %, 300 epochs",
+    "highway-a": "89.18 %, 400 epochs",
+    "resnet-20": "91.25 % (He et al.), 164 epochs",
+}
+
+
+def quick_table() -> str:
+    """The README's table of real runs, made from their records."""
+    lines = ["| recipe `quick` | data | epochs | test accuracy here | published |", "|---|---|---|---|---|"]
+    for network, published in PUBLISHED.items():
+        folders = sorted((ROOT / "results" / "quick").glob(f"{network}-seed*"))
+        specs = [spec_from_values(tomllib.loads((folder / "spec.toml").read_text())) for folder in folders]
+        assert {spec.network.name for spec in specs} == {network}
+        assert {spec.training.recipe for spec in specs} == {"quick"}
+        scores = [100 * json.loads((folder / "test.json").read_text())["accuracy"] for folder in folders]
+        text = f"{statistics.mean(scores):.2f} %"
+        if len(scores) > 1:
+            text = f"{max(scores):.2f} ({statistics.mean(scores):.2f} ± {statistics.stdev(scores):.2f}) %, {len(scores)} seeds"
+        lines.append(f"| `{network}` | {specs[0].data.name} | {specs[0].training.epochs} | {text} | {published} |")
+    return "\n".join(lines)
+
+
+def test_the_table_of_real_runs_is_their_records() -> None:
+    found = re.search(r"<!-- quick: results/quick -->\n(.*?)\n<!-- end -->", README, flags=re.DOTALL)
+    assert found
+    assert found[1] == quick_table()
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "results" / "quick").glob("*")), ids=lambda folder: folder.name)
+def test_records_of_real_runs_are_whole(folder: Path) -> None:
+    spec = spec_from_values(tomllib.loads((folder / "spec.toml").read_text()))
+    history = [EpochRecord.model_validate_json(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    assert [line.epoch for line in history] == list(range(1, spec.training.epochs + 1))
+    assert json.loads((folder / "environment.json").read_text())["torch"]
+    assert json.loads((folder / "test.json").read_text())["samples"] == 10_000
 
 
 def test_the_two_commands_exist_and_ci_runs_the_second() -> None:

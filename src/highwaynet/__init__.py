@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from highwaynet.layers.highway import Highway
     from highwaynet.layers.lesion import lesion
     from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
+    from highwaynet.layers.shape_change import PadChannels, Subsample
     from highwaynet.networks.build import build_network
     from highwaynet.networks.spec import NetworkSpec
     from highwaynet.runs.model import load
@@ -43,7 +44,9 @@ _HOMES = {
     "DenseResidual": "layers.dense_residual",
     "Highway": "layers.highway",
     "NetworkSpec": "networks.spec",
+    "PadChannels": "layers.shape_change",
     "RunSpec": "runs.spec",
+    "Subsample": "layers.shape_change",
     "TrainingSpec": "runs.training_spec",
     "auto_gate_bias": "layers.gates",
     "build_network": "networks.build",
@@ -63,7 +66,9 @@ __all__ = [
     "DenseResidual",
     "Highway",
     "NetworkSpec",
+    "PadChannels",
     "RunSpec",
+    "Subsample",
     "TrainingSpec",
     "__version__",
     "auto_gate_bias",
