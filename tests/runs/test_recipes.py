@@ -46,9 +46,16 @@ class TestEveryRecipe:
             assert rates[0] == pytest.approx(rates[1], rel=0.01, abs=5e-3 * whole.training.learning_rate)
 
 
-def test_photographs_are_shifted_and_mirrored_and_digits_are_not() -> None:
-    assert (run("highway-a").training.crop, run("highway-a").training.mirror) == (4, True)
-    assert (run("highway-a", "mnist").training.crop, run("highway-a", "mnist").training.mirror) == (0, False)
+def test_photographs_are_shifted_and_mirrored_and_digits_only_shifted() -> None:
+    def augmentation(network: str, data: str) -> tuple[int, bool]:
+        training = run(network, data).training
+        return training.crop, training.mirror
+
+    assert augmentation("highway-a", "cifar-10") == (4, True)
+    assert augmentation("highway-a", "mnist") == (4, False)
+    assert augmentation("mnist-highway-16", "mnist") == (2, False)
+    assert augmentation("mnist-highway-16", "digits") == (0, False), "8×8 pixels have no room"
+    assert augmentation("highway-a", "./own") == (0, False)
     released = run("highway-b", recipe="released")
     assert (released.training.crop, released.training.mirror, released.data.preprocessing) == (8, True, ("gcn", "mean-image"))
 

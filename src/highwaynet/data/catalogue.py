@@ -20,8 +20,8 @@ class Description:
     """The input value that becomes 1.0: the brightest a pixel can be."""
     validation: float = 0.0
     """Share of the training samples kept for validation unless something else is asked for; the paper trains on everything."""
-    photographs: bool = False
-    """Whether a sample that is shifted and mirrored is still one of its class; recipes augment these alone."""
+    stays: frozenset[str] = frozenset()
+    """What leaves a sample in its class: crop (shifting it), mirror. Recipes augment by these alone."""
 
 
 CATALOGUE: dict[str, Description] = {
@@ -34,10 +34,14 @@ CATALOGUE: dict[str, Description] = {
         full_scale=16,
         validation=0.1,
     ),
-    "mnist": Description("handwritten digits of 28×28 pixels", (1, 28, 28), 10, 60_000, 10_000),
-    "fashion-mnist": Description("pictures of clothes, in the form of MNIST", (1, 28, 28), 10, 60_000, 10_000),
-    "cifar-10": Description("small colour photographs of ten kinds of things", (3, 32, 32), 10, 50_000, 10_000, photographs=True),
-    "cifar-100": Description("small colour photographs, 100 fine or 20 coarse classes", (3, 32, 32), 100, 50_000, 10_000, photographs=True),
+    "mnist": Description("handwritten digits of 28×28 pixels", (1, 28, 28), 10, 60_000, 10_000, stays=frozenset({"crop"})),
+    "fashion-mnist": Description("pictures of clothes, in the form of MNIST", (1, 28, 28), 10, 60_000, 10_000, stays=frozenset({"crop"})),
+    "cifar-10": Description(
+        "small colour photographs of ten kinds of things", (3, 32, 32), 10, 50_000, 10_000, stays=frozenset({"crop", "mirror"})
+    ),
+    "cifar-100": Description(
+        "small colour photographs, 100 fine or 20 coarse classes", (3, 32, 32), 100, 50_000, 10_000, stays=frozenset({"crop", "mirror"})
+    ),
 }
 
 FASHION_NAMES = ("t-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")

@@ -57,7 +57,7 @@ class RunSpec(Spec):
             recipe = find_recipe(recipe_name, name, str(network.get("variant")))
             defaults = {"recipe": recipe_name} | recipe.training | _schedule(training)
             known = CATALOGUE.get(str(data.get("name", "digits")))
-            defaults |= recipe.augmentation if known and known.photographs else {}
+            defaults |= {step: value for step, value in recipe.augmentation.items() if known and step in known.stays}
             if recipe.preprocessing and data.get("preprocessing") is None:
                 values = values | {"data": data | {"preprocessing": recipe.preprocessing}}
         return values | {"training": defaults | {key: value for key, value in training.items() if value is not None}}
