@@ -37,9 +37,9 @@ PLAN = {
 def finished_run(network: str, data: str, epochs: int, seed: int) -> RunDirectory:
     """The run, trained now or before."""
     path = RUNS / f"{network}-seed{seed}"
-    if not (path / "checkpoints" / "final.json").is_file():
-        settings = {"recipe": "quick", "epochs": epochs, "threads": 1}
-        spec = spec_from_values({"seed": seed, "network": {"name": network}, "data": {"name": data}, "training": settings})
+    settings = {"recipe": "quick", "epochs": epochs, "threads": 1}
+    spec = spec_from_values({"seed": seed, "network": {"name": network}, "data": {"name": data}, "training": settings})
+    if not (path / "checkpoints" / "final.json").is_file() or RunDirectory.open(path).read_spec() != spec:
         with TrainingProgress(f"{network}, seed {seed}", epochs) as progress:
             train(spec, path, overwrite=path.exists(), watcher=progress)
     return RunDirectory.open(path)

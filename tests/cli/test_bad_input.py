@@ -153,6 +153,13 @@ def test_a_damaged_history(highway: Highway, tmp_path: Path, finished_run: Calla
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["networks", "highway-d"], "unknown network 'highway-d': did you mean 'highway-"),
+        (["networks", "--set", "network.gatebias=3"], "unknown field of [network] 'gatebias': did you mean 'gate_bias'?"),
+        (["networks", "highway-a", "--set", "network.name=resnet-20"], "name the network itself"),
+        (["networks", "highway-a", "--set", "seed=3"], "only fields of the network apply here"),
+        (["networks", "fc-highway", "--depth", "10", "--depth", "20"], "--depth 20: one network is shown at one depth"),
+        (["networks", "highway-a", "--input", "3x0x4"], "--input '3x0x4': write it as 784, 28x28 or 3x32x32"),
+        (["networks", "maxout-teacher", "--input", "3x9x9"], "images of 9×9 are too small for maxout-teacher: it needs at least 15×15"),
         (["evaluate", "nowhere"], "nowhere: no such run directory"),
         (["report", "nowhere"], "nowhere: no such run directory"),
         (["evaluate", "nowhere", "--split", "all"], "'all' is not one of 'train', 'validation', 'test'"),

@@ -83,6 +83,23 @@ def test_networks_shows_one_layer_by_layer(highway: Highway) -> None:
     assert "2–50" in highway("networks", "fc-highway", "--depth", 50).stdout
 
 
+def test_networks_lists_what_is_asked_for(highway: Highway) -> None:
+    def listed(*arguments: object) -> list[str]:
+        result = highway("networks", *arguments, "--json")
+        assert result.returncode == 0, result.stderr
+        return [row["label"] for row in json.loads(result.stdout)["networks"]]
+
+    assert "highway-a (dense)" in listed()
+    assert not any("dense" in name for name in listed("--set", "network.head=gap"))
+    assert "highway-b (gap, released)" in listed("--variant", "released")
+    assert "highway-a (gap)" not in listed("--variant", "released")
+    assert [name for name in listed("--variant", "2016") if "resnet" in name] == [
+        "resnet-20 (2016)",
+        "resnet-32 (2016)",
+        "resnet-44 (2016)",
+    ]
+
+
 def test_data_list(highway: Highway) -> None:
     digits, *others = json.loads(highway("data", "list", "--json").stdout)["data"]
     assert [known["name"] for known in others] == ["mnist", "fashion-mnist", "cifar-10", "cifar-100"]

@@ -61,3 +61,46 @@ def test_another_variant_brings_its_dropout(tmp_path: Path) -> None:
 
 def test_a_complete_file_is_taken_as_it_is(written: Path) -> None:
     assert gather_spec(written, {}, []).to_toml() == written.read_text()
+
+
+@pytest.mark.parametrize("recipe", ["paper"])
+@pytest.mark.parametrize("network", ["fc-highway", "fc-plain"])
+def test_a_recipe_on_top_of_a_run_that_had_none_is_applied(network: str, recipe: str, tmp_path: Path) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_text(gather_spec(None, {"network.name": network}, []).to_toml())
+    assert with_flags(path, training__recipe=recipe) == gather_spec(None, {"network.name": network, "training.recipe": recipe}, [])
+
+
+def test_a_recipe_on_top_of_a_written_file_leaves_what_the_file_says(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text("[training]\nlearning_rate = 0.07\n")
+    spec = with_flags(path, training__recipe="paper")
+    assert (spec.training.learning_rate, spec.training.epochs) == (0.07, 400)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("highway-a", "highway-b"),
+        ("highway-b", "highway-c"),
+        ("resnet-20", "resnet-32"),
+        ("fitnet-a", "fitnet-b"),
+        ("plain-a", "highway-a"),
+        ("highway-a", "plain-a"),
+        ("mnist-plain-16", "mnist-highway-16"),
+        ("resnet-20", "highway-a"),
+        ("nin", "fc-highway"),
+    ],
+)
+def test_any_network_on_top_of_any_run(first: str, second: str, tmp_path: Path) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_text(gather_spec(None, {"network.name": first, "data.name": "cifar-10"}, []).to_toml())
+    fresh = gather_spec(None, {"network.name": second, "data.name": "cifar-10"}, [])
+    assert with_flags(path, network__name=second).network == fresh.network
+
+
+def test_another_variant_brings_its_recipe_where_that_differs(tmp_path: Path) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_text(gather_spec(None, {"network.name": "resnet-20", "data.name": "cifar-10"}, []).to_toml())
+    fresh = gather_spec(None, {"network.name": "resnet-20", "network.variant": "2016", "data.name": "cifar-10"}, [])
+    assert with_flags(path, network__variant="2016") == fresh

@@ -171,3 +171,42 @@ def test_one_openmp_runtime_and_it_is_used() -> None:
     )
     result = python(code, OMP_NUM_THREADS="2")
     assert result.stdout == "1\n1\n", result.stderr
+
+
+HOOKS = {
+    "compressed": (lambda tensor: tensor.bfloat16(), lambda tensor: tensor),
+    "expanded": (lambda tensor: (tensor.shape, tensor.mean()), lambda kept: kept[1].expand(kept[0])),
+    "rearranged": (lambda tensor: tensor.contiguous(), lambda tensor: tensor),
+}
+
+
+@needs_native
+@pytest.mark.parametrize("name", HOOKS)
+def test_saved_tensors_that_come_back_otherwise_are_read_as_they_are(name: str) -> None:
+    torch.manual_seed(0)
+    start = [torch.randn(2, channels, 5, 5).contiguous(memory_format=torch.channels_last) for channels in (16, 32)]
+
+    def gradients(native: bool) -> list[Tensor]:
+        x, z = (tensor.clone().requires_grad_() for tensor in start)
+        pack, unpack = HOOKS[name]
+        if native:
+            with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+                y = gate(x, z, "relu")
+        else:  # the formula, on what the hooks make of the tensors
+            saved = [unpack(pack(tensor.detach())).float().requires_grad_() for tensor in start]
+            h, t = saved[1].chunk(2, dim=1)
+            y = torch.lerp(saved[0], torch.relu(h), torch.sigmoid(t))
+            x, z = saved
+        return list(torch.autograd.grad(y.sum(), [x, z]))
+
+    for mine, theirs in zip(gradients(native=True), gradients(native=False), strict=True):
+        torch.testing.assert_close(mine.float(), theirs, atol=0.02 if name == "compressed" else 1e-5, rtol=0.02)
+
+
+@needs_native
+def test_tensors_whose_memory_says_something_else_are_not_taken() -> None:
+    x, z = torch.randn(4, 16), torch.randn(4, 32)
+    assert can_gate(x, z)
+    assert not can_gate(torch._neg_view(x), z)
+    assert not can_gate(torch._efficientzerotensor((4, 16)), z)
+    assert not can_gate(x.to_mkldnn(), z)

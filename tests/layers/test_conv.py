@@ -126,7 +126,19 @@ class TestConvHighway:
         assert y.dtype == torch.float32
         torch.testing.assert_close(y, layer(x), atol=0.05, rtol=0.05)
 
-    def test_compiled_and_exported(self) -> None:
+    def test_gradients_of_each_sample(self) -> None:
+        layer, x = ConvHighway(4), torch.randn(5, 4, 6, 6)
+        parameters = dict(layer.named_parameters())
+
+        def loss(parameters: dict[str, Tensor], sample: Tensor) -> Tensor:
+            return torch.func.functional_call(layer, parameters, (sample[None],)).square().sum()
+
+        each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
+        layer(x).square().sum().backward()
+        for name, parameter in layer.named_parameters():
+            torch.testing.assert_close(each[name].sum(0), parameter.grad, atol=1e-3, rtol=1e-4)
+
+    def test_exported(self) -> None:
         layer, x = ConvHighway(4).eval(), torch.randn(2, 4, 6, 6)
         program = torch.export.export(layer, (x,))
         assert not any("highwaynet" in str(node.target) for node in program.graph.nodes), "export goes through the torch version"
@@ -180,6 +192,16 @@ def test_residual_block_written_out(stride: int, outputs: int | None, shortcut: 
     torch.testing.assert_close(block(x), torch.relu(carried + f), atol=1e-5, rtol=1e-4)
     with lesion(block, [1]):
         torch.testing.assert_close(block(x), carried, atol=1e-5, rtol=1e-4)
+
+
+def test_a_residual_block_starts_anew_as_it_started() -> None:
+    block = ConvResidual(64, norm=False, start_scale=0.1)
+    start = block.second.weight.std().item()
+    with torch.no_grad():
+        block.second.weight.fill_(1.0)
+    block.reset_parameters()
+    assert block.second.weight.std().item() == pytest.approx(start, rel=0.05)
+    assert start == pytest.approx(0.1 * block.first.weight.std().item(), rel=0.05)
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 5])

@@ -10,6 +10,7 @@ from highwaynet.runs.spec import parse_toml, spec_from_values
 from highwaynet.training.schedule import learning_rate
 
 PAIRS = [(network, recipe) for network in PRESETS for recipe in recipes_of(network)]
+VARIANT_PAIRS = [(network, "2016", recipe) for network in ("resnet-20", "resnet-44") for recipe in recipes_of(network, "2016")]
 
 
 def run(network: str, data: str = "cifar-10", **training: object) -> RunSpec:
@@ -46,6 +47,14 @@ class TestEveryRecipe:
             assert rates[0] == pytest.approx(rates[1], rel=0.01, abs=5e-3 * whole.training.learning_rate)
 
 
+@pytest.mark.parametrize(("network", "variant", "recipe"), VARIANT_PAIRS)
+def test_recipes_of_variants_are_filled_in_too(network: str, variant: str, recipe: str) -> None:
+    values = {"network": {"name": network, "variant": variant}, "data": {"name": "cifar-10"}, "training": {"recipe": recipe}}
+    spec, known = spec_from_values(values), recipes_of(network, variant)[recipe]
+    for field, value in (known.training | known.augmentation).items():
+        assert getattr(spec.training, field) == value or (field == "rotate" and spec.training.rotate in (0.0, value)), field
+
+
 def test_photographs_are_shifted_and_mirrored_and_digits_only_shifted() -> None:
     def augmentation(network: str, data: str) -> tuple[int, bool]:
         training = run(network, data).training
@@ -80,8 +89,8 @@ def test_a_variant_may_have_recipes_of_its_own() -> None:
     he, other = (
         spec_from_values({"network": {"name": "resnet-20", "variant": v}, "training": {"recipe": "paper"}}) for v in ("paper", "2016")
     )
-    assert (he.training.learning_rate, he.training.nesterov) == (0.1, False)
-    assert (other.training.learning_rate, other.training.nesterov) == (0.025, True)
+    assert (he.training.weight_decay, he.training.learning_rate) == (1e-4, 0.1)
+    assert (other.training.nesterov, other.training.weight_decay, other.training.learning_rate) == (False, 0.0, 0.025)
 
 
 def test_without_a_recipe() -> None:
@@ -98,6 +107,15 @@ def test_another_schedule_takes_nothing_of_the_recipes_schedule_along() -> None:
     assert (training.warm_up, training.decay, training.learning_rate) == (0.0, 0.1, 0.08)
     training = run("highway-b", recipe="released", schedule="exponential").training
     assert training.milestones is None
+    assert run("highway-a", schedule="one-cycle") == run("highway-a"), "its own schedule named is no change"
+    assert run("highway-b", recipe="released", schedule="multi-step") == run("highway-b", recipe="released")
+
+
+def test_another_optimiser_takes_nothing_of_the_recipes_optimiser_along() -> None:
+    adamw = run("highway-a", optimiser="adamw", learning_rate=1e-3).training
+    assert (adamw.nesterov, adamw.momentum, adamw.schedule) == (False, 0.9, "one-cycle")
+    assert run("highway-a", momentum=0.0).training.nesterov is False
+    assert run("fitnet-a", recipe="paper", optimiser="sgd").training.smoothing is None
 
 
 @pytest.mark.parametrize(
@@ -107,6 +125,8 @@ def test_another_schedule_takes_nothing_of_the_recipes_schedule_along() -> None:
         ("fc-highway", "quick", "training.recipe = 'quick': there is none for fc-highway; choose paper"),
         ("nin", "paper", "training.recipe = 'paper': there is none for nin; choose quick"),
         ("resnet-20", "released", "training.recipe = 'released': there is none for resnet-20; choose paper or quick"),
+        ("highway-a", "released", "training.recipe = 'released': there is none for highway-a; choose paper or quick"),
+        ("highway-a", "", "unknown recipe ''"),
         ("highway-a", "quik", "unknown recipe 'quik': did you mean 'quick'?"),
     ],
 )

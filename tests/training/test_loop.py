@@ -147,3 +147,32 @@ def test_the_clock_is_kept_out_of_the_history(finished_run: Callable[..., RunDir
     }  # fmt: skip
     assert run.read_seconds() > 0
     assert run.read_environment()["threads"] == torch.get_num_threads()
+
+
+def tiny_images(tmp_path: Path, samples: int, size: int) -> DataSpec:
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    pixels = generator.integers(0, 255, (samples, 3, size, size), dtype=np.uint8)
+    np.savez(tmp_path / "set.npz", x=pixels, y=np.arange(samples) % 2)
+    return DataSpec(name=str(tmp_path / "set.npz"), validation=0.0)
+
+
+def test_a_batch_of_one_is_refused_where_batch_norm_cannot_take_it(tmp_path: Path) -> None:
+    data = tiny_images(tmp_path, 50, 4)
+    count = len(load_dataset(data).train)
+    network = NetworkSpec(name="resnet-20")
+    for size in (1, count - 1):
+        with pytest.raises(InputError, match=rf"training.batch_size = {size}: with {count} training samples a batch of one is left"):
+            train(RunSpec(network=network, data=data, training=TrainingSpec(batch_size=size, epochs=1)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    train(RunSpec(network=network, data=data, training=TrainingSpec(batch_size=count, epochs=1)), tmp_path / "run")
+
+
+def test_dropout_gives_the_global_generator_back(tmp_path: Path) -> None:
+    data = tiny_images(tmp_path, 24, 12)
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    train(RunSpec(network=NetworkSpec(name="mnist-highway-16"), data=data, training=TrainingSpec(epochs=1)), tmp_path / "run")
+    assert torch.equal(torch.rand(3), expected)

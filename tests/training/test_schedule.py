@@ -53,6 +53,7 @@ def test_one_cycle_rises_in_a_line_and_falls_by_a_half_cosine() -> None:
 
 def test_warm_up_precedes_any_schedule() -> None:
     assert rates(10, warm_up=0.3, decay=1.0) == [0.25, 0.5, 0.75, *[1.0] * 7]
+    assert rates(5, warm_up=0.4, decay=0.01) == [round(1 / 3, 6), round(2 / 3, 6), 1.0, 0.1, 0.01]
     assert math.isclose(rates(10, warm_up=0.2, schedule="multi-step", milestones=(0.5,))[-1], 0.1)
 
 

@@ -11,7 +11,20 @@ _PLAIN_WORDS = {"model_type": "a section, with a field on each line", "tuple_typ
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 
-VARYING = {"width", "depth", "activation", "init", "epochs", "batch_size", "learning_rate", "validation"}
+VARYING = {
+    "width",
+    "depth",
+    "activation",
+    "init",
+    "epochs",
+    "batch_size",
+    "optimiser",
+    "learning_rate",
+    "momentum",
+    "schedule",
+    "decay",
+    "validation",
+}
 """Fields whose default depends on others; their docstring says how."""
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from highwaynet.base.errors import InputError
+from highwaynet.base.errors import InputError, unknown
 from highwaynet.base.specs import help_for, validated
 from highwaynet.cli.output import console, print_json, print_table
 from highwaynet.cli.overrides import parse_setting, parse_value
@@ -48,16 +48,25 @@ def networks_command(
 
     Example: highway networks highway-b --outputs 100
     """
-    settings = {"variant": variant, "width": width} | dict(map(_network_setting, set_ or []))
+    flags = {"variant": variant, "width": width, "depth": depth[0] if depth and name is not None else None}
+    settings = {field: value for field, value in flags.items() if value is not None} | dict(map(_network_setting, set_ or []))
     if name is not None:
-        _show_one(name, settings | ({"depth": depth[0]} if depth else {}), input_, outputs, as_json)
+        if depth and len(depth) > 1:
+            raise InputError(f"--depth {depth[1]}: one network is shown at one depth; leave the name out to compare several")
+        _show_one(name, settings, input_, outputs, as_json)
         return
     rows: list[dict[str, Any]] = []
     unfit: list[str] = []
     for network, preset in PRESETS.items():
         applicable = {field: value for field, value in settings.items() if field in preset.settings}
+        if applicable.get("variant", next(iter(preset.origins))) not in preset.origins:
+            continue
+        versions: list[dict[str, Any]] = []
+        for chosen in _versions(preset, depth):
+            if (version := chosen | applicable) not in versions:
+                versions.append(version)
         try:
-            rows += [_summary(network, applicable | chosen, input_, outputs) for chosen in _versions(preset, depth)]
+            rows += [_summary(network, version, input_, outputs) for version in versions]
         except InputError:
             if input_ is None:
                 raise
@@ -175,9 +184,14 @@ def _line(row: "Row", numbers: list[int | None]) -> list[str]:
 
 def _network_setting(text: str) -> tuple[str, Any]:
     field, value = parse_setting(text)
-    if not field.startswith("network."):
+    section, _, name = field.partition(".")
+    if section != "network" or not name:
         raise InputError(f"--set {text!r}: only fields of the network apply here, for instance --set network.gate_bias=-2")
-    return field.removeprefix("network."), value
+    if name == "name":
+        raise InputError(f"--set {text!r}: name the network itself, for instance highway networks highway-b")
+    if name not in NetworkSpec.model_fields:
+        raise InputError(str(unknown("field of [network]", name, NetworkSpec.model_fields)))
+    return name, "2016" if (name, value) == ("variant", 2016) else value
 
 
 def _input_shape(text: str | None, preset: Preset) -> tuple[int, ...]:

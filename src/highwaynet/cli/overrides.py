@@ -9,6 +9,7 @@ from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
+from highwaynet.runs.recipes import recipes_of
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 from highwaynet.runs.training_spec import TrainingSpec
 
@@ -60,17 +61,32 @@ OTHER_FAMILY = (
 
 
 def _drop_dependent(values: dict[str, Any], changes: dict[str, Any]) -> None:
-    for field, dependent in DEPENDENT.items():
+    complete = "schema_version" in values  # written by a run: what is not there is None
+    for field in DEPENDENT:
         section, name = field.split(".")
         table = values.get(section)
-        before = table.get(name, changes.get(field)) if isinstance(table, dict) else changes.get(field)
-        if field not in changes or before == changes[field]:
+        if field not in changes or not isinstance(table, dict):
             continue
-        others = OTHER_FAMILY if field == "network.name" and _family(before) != _family(changes[field]) else dependent
-        for other in others:
+        before = table.get(name, None if complete else changes[field])
+        if before == changes[field]:
+            continue
+        for other in _dependent(field, before, changes, table):
             inner = values.get(other.split(".")[0])
             if isinstance(inner, dict) and other != field:
                 inner.pop(other.split(".")[1], None)
+
+
+def _dependent(field: str, before: Any, changes: dict[str, Any], table: dict[str, Any]) -> tuple[str, ...]:
+    """What is left to its default when this field changes."""
+    after = changes[field]
+    if field == "network.name" and _family(before) != _family(after):
+        return OTHER_FAMILY
+    if field == "network.name" and _family(after) != "dense":
+        return tuple(other for other in OTHER_FAMILY if other.startswith("network."))
+    network = changes.get("network.name", table.get("name"))
+    if field == "network.variant" and network in PRESETS and recipes_of(network, str(before)) != recipes_of(network, str(after)):
+        return (*DEPENDENT[field], *(other for other in OTHER_FAMILY if not other.startswith("network.") and other != "training.recipe"))
+    return DEPENDENT[field]
 
 
 def _family(network: Any) -> str | None:

@@ -70,6 +70,13 @@ def _fits(x: Tensor, z: Tensor) -> bool:
     )
 
 
+def _readable(*tensors: Tensor) -> bool:
+    """Whether the memory of the tensors holds their values as they are."""
+    return all(
+        tensor.is_cpu and tensor.layout is torch.strided and not tensor.is_neg() and not tensor._is_zerotensor() for tensor in tensors
+    )
+
+
 def can_gate(x: Tensor, z: Tensor) -> bool:
     """Whether `gate` can take x and z; where it cannot, the readable version in `layers` computes the same.
 
@@ -89,7 +96,9 @@ def can_gate(x: Tensor, z: Tensor) -> bool:
         type(x) not in _PLAIN or type(z) not in _PLAIN or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
     ):
         return False
-    return x.is_cpu and z.is_cpu and _fits(x, z)
+    if torch.compiler.is_compiling():
+        return x.is_cpu and z.is_cpu and _fits(x, z)
+    return _readable(x, z) and _fits(x, z)
 
 
 def gate(x: Tensor, z: Tensor, activation: str) -> Tensor:
@@ -174,8 +183,12 @@ def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor, Tensor, None]:
     x, z = ctx.saved_tensors
     if torch.is_grad_enabled() or not torch._C._has_storage(gy):  # torch's batches of gradients have no memory of their own
         gx, gz = _differentiable_gradients(gy, x, z, ctx.activation)
-    elif type(gy) is Tensor and type(x) in _PLAIN and not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack() == 0:
-        gx, gz = _backward(_arranged(gy), x, z, ctx.activation)
+    elif not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack() == 0:
+        # What was saved may come back otherwise, through hooks that compress or move it.
+        if type(gy) is Tensor and type(x) in _PLAIN and type(z) in _PLAIN and _readable(gy, x, z) and _fits(x, z):
+            gx, gz = _backward(_arranged(gy), x, z, ctx.activation)
+        else:
+            gx, gz = _differentiable_gradients(gy, x, z, ctx.activation)
     else:
         gx, gz = torch.ops.highwaynet.gate_backward.default(gy, x, z, ctx.activation)
     return gx, gz, None

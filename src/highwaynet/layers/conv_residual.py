@@ -58,8 +58,8 @@ class ConvResidual(nn.Module):
             return ConvPlain(channels, outputs, kernel, stride=step, activation="identity", norm=norm, **start)  # type: ignore[arg-type]
 
         self.first, self.second = convolution(inputs, 3, stride), convolution(outputs, 3, 1)
-        with torch.no_grad():
-            self.second.weight.mul_(start_scale)
+        self.start_scale = start_scale
+        self._scale_start()
         self.shortcut: nn.Module
         if stride == 1 and outputs == inputs:
             self.shortcut = nn.Identity()
@@ -67,6 +67,17 @@ class ConvResidual(nn.Module):
             self.shortcut = convolution(inputs, 1, stride)
         else:
             self.shortcut = nn.Sequential(Subsample(stride), PadChannels(outputs))
+
+    def _scale_start(self) -> None:
+        with torch.no_grad():
+            self.second.weight.mul_(self.start_scale)
+
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Start anew, all convolutions in their order."""
+        for module in (self.first, self.second, self.shortcut):
+            if isinstance(module, ConvPlain):
+                module.reset_parameters(generator)
+        self._scale_start()
 
     def forward(self, x: Tensor) -> Tensor:
         """From (batch, inputs, height, width) to (batch, outputs, height', width')."""

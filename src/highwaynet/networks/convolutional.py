@@ -118,6 +118,9 @@ class ConvNetwork(nn.Module):
         kept = [place for place in range(len(self.layers)) if place not in removed]
         head = kept.index(int(self.head_name.rsplit(".", maxsplit=1)[1]))
         shorter = ConvNetwork(self.input_shape, [copy.deepcopy(self.layers[place]) for place in kept], head)
+        for layer in shorter.layers:
+            if isinstance(layer, Gated):
+                layer.closed_layers = frozenset()
         return shorter.train(self.training)
 
 

@@ -37,6 +37,8 @@ class Row:
     """Products of weights with inputs, for one sample."""
     gate_bias: float | None = None
     """Start value of the transform gate biases."""
+    norm: bool = False
+    """Whether batch norm takes statistics over its maps."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def _row(part: Part, before: Shape, after: Shape, spec: NetworkSpec) -> Row:
         case Conv():
             weights = part.kernel**2 * before[0] * after[0] * part.pieces
             label = f"{_kind(part)} {part.kernel}×{part.kernel}{_extras(part)}"
-            row = Row(1, label, after, weights + after[0] * (2 if part.norm else part.pieces), weights * pixels)
+            row = Row(1, label, after, weights + after[0] * (2 if part.norm else part.pieces), weights * pixels, norm=part.norm)
         case HighwayConv(kernel=kernel):
             weights = kernel**2 * before[0] ** 2 * gated
             row = Row(1, f"highway {kernel}×{kernel}", after, weights + before[0] * gated, weights * pixels, _bias(spec))
@@ -92,7 +94,7 @@ def _row(part: Part, before: Shape, after: Shape, spec: NetworkSpec) -> Row:
             projects = spec.shortcut == "project" and before != after
             weights = 9 * (before[0] + channels) * channels + (before[0] * channels if projects else 0)
             others = channels * (2 if part.norm else 1) * (3 if projects else 2)
-            row = Row(2, f"residual 3×3, 3×3{_extras(part)}", after, weights + others, weights * pixels)
+            row = Row(2, f"residual 3×3, 3×3{_extras(part)}", after, weights + others, weights * pixels, norm=part.norm)
         case Dense(units=units, pieces=pieces):
             weights = prod(before) * units * pieces
             # The paper counts the softmax in convolutional networks and leaves it out in dense ones.

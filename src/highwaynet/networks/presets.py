@@ -134,7 +134,7 @@ def _plain_twin(highway: Preset, name: str) -> Preset:
         kind="plain",
         summary=f"plain twin of {name}: the same layers and maps without gates",
         origins={variant: f"twin of {name}: {origin}" for variant, origin in highway.origins.items()},
-        dense_head_origin=f"twin of {name}: {highway.dense_head_origin}",
+        dense_head_origin=f"twin of {name}: {highway.dense_head_origin}" if highway.dense_head_origin else None,
         settings=highway.settings - _GATES | {"deep_supervision"},
         defaults=defaults,
     )

@@ -129,7 +129,11 @@ class NetworkSpec(Spec):
         usual = preset.defaults | ({"variant": self.variant} if preset.convolutional else {})
         for field in ("variant", "width", "activation", "head", "dropout", "shortcut", "deep_supervision"):
             value = getattr(self, field)
-            if field not in preset.settings and value is not None and value != usual.get(field, NetworkSpec.model_fields[field].default):
+            if (
+                field not in preset.settings
+                and value not in {None, False}
+                and value != usual.get(field, NetworkSpec.model_fields[field].default)
+            ):
                 raise ValueError(f"network.{field} = {value!r}: {self.name} has no such setting; leave it out")
         places = RESNET_2016_DROPOUT if self.variant == "2016" else preset.defaults.get("dropout", ())
         if self.dropout is not None and len(self.dropout) != len(places):

@@ -20,7 +20,7 @@ from highwaynet.networks.build import Network
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 
-BATCH = 1024
+BATCH = 256
 
 Inputs = ArrayLike | str | Path | Mapping[str, Any] | Table
 """Arrays; for runs on tables a path, a mapping of columns, or a data frame."""

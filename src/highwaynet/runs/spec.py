@@ -52,10 +52,10 @@ class RunSpec(Spec):
         if not isinstance(name, str) or name not in PRESETS or not isinstance(recipe_name, str | None):
             return values
         defaults: dict[str, Any] = {"learning_rate": PRESETS[name].learning_rate}
-        recipe_name = recipe_name or usual_recipe(name)
+        recipe_name = usual_recipe(name) if recipe_name is None else recipe_name
         if recipe_name is not None:
-            recipe = find_recipe(recipe_name, name, str(network.get("variant")))
-            defaults = {"recipe": recipe_name} | recipe.training | _schedule(training)
+            recipe = find_recipe(recipe_name, name, str(network.get("variant", "")))
+            defaults = {"recipe": recipe_name} | _applicable(recipe.training, training)
             known = CATALOGUE.get(str(data.get("name", "digits")))
             defaults |= {step: value for step, value in recipe.augmentation.items() if known and step in known.stays}
             if recipe.preprocessing and data.get("preprocessing") is None:
@@ -74,11 +74,16 @@ def _given(section: Any) -> dict[str, Any] | None:
     return section if isinstance(section, dict) else None
 
 
-def _schedule(training: dict[str, Any]) -> dict[str, Any]:
-    """Another schedule than the recipe's takes nothing of the recipe's schedule with it."""
-    if training.get("schedule") is None:
-        return {}
-    return {name: TrainingSpec.model_fields[name].default for name in ("decay", "milestones", "schedule_in", "warm_up")}
+def _applicable(recipe: dict[str, Any], training: dict[str, Any]) -> dict[str, Any]:
+    """What of a recipe still fits: another schedule or optimiser than the recipe's takes none of its details along."""
+    details: set[str] = set()
+    if training.get("schedule") not in {None, recipe["schedule"]}:
+        details |= {"decay", "milestones", "schedule_in", "warm_up"}
+    if training.get("optimiser") not in {None, recipe.get("optimiser", "sgd")}:
+        details |= {"momentum", "nesterov", "smoothing"}
+    if training.get("momentum") == 0:
+        details.add("nesterov")
+    return {name: value for name, value in recipe.items() if name not in details}
 
 
 def parse_toml(text: str, source: Path) -> dict[str, Any]:

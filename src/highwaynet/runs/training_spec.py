@@ -57,7 +57,8 @@ class TrainingSpec(Spec):
     """How the learning rate falls: exponential, multi-step (at the milestones), or one-cycle (a half cosine down to 0)."""
 
     decay: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """exponential: ratio of the last to the first learning rate, 1 keeps it constant; multi-step: factor at each milestone."""
+    """exponential: ratio of the last to the first learning rate, 1 keeps it constant; multi-step: factor at each milestone; one-cycle
+    does not use it."""
 
     milestones: Annotated[tuple[Annotated[float, Field(gt=0, strict=False)], ...], Field(strict=False)] | None = None
     """multi-step: when the learning rate falls. Numbers below 1 are shares of the run, others are counted in `schedule_in`."""
@@ -69,7 +70,7 @@ class TrainingSpec(Spec):
     """Share of the run in which the learning rate first rises, in a line, from near 0."""
 
     companion_weight: Annotated[float, Field(ge=0, le=100)] = 0.3
-    """Deep supervision: weight of each companion's loss at the start; it falls in a line to 0."""
+    """Networks with deep supervision: weight of each companion's loss at the start; it falls in a line to 0."""
 
     crop: Annotated[int, Field(ge=0, le=1024)] = 0
     """Augmentation of images: pad with this many zeros on each side and cut out the original size at a random place."""

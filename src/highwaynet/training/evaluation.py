@@ -7,7 +7,7 @@ from highwaynet.data.dataset import Split
 from highwaynet.runs.records import Score
 from highwaynet.training.objective import Tally, loss_function
 
-EVALUATION_BATCH = 1024
+EVALUATION_BATCH = 256
 
 
 def evaluate(network: nn.Module, split: Split) -> Score:

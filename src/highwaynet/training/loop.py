@@ -3,6 +3,7 @@
 import math
 import time
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from highwaynet.data.dataset import Augment, Dataset
 from highwaynet.data.load import load_dataset
 from highwaynet.data.record import DataRecord
 from highwaynet.networks.description import describe
+from highwaynet.networks.spec import MAX_PARAMETERS
 from highwaynet.runs.directory import FINAL, RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import fresh_network
@@ -102,7 +104,20 @@ def _usual_batch_size(spec: RunSpec) -> int:
 def check_fit(spec: RunSpec, data: Dataset) -> None:
     """Raise InputError where spec and data do not fit together."""
     training, record = spec.training, data.preparation.record
-    describe(spec.network, record.input_shape, record.outputs)
+    table = describe(spec.network, record.input_shape, record.outputs)
+    if table.parameters > MAX_PARAMETERS:
+        shape = "×".join(map(str, record.input_shape))
+        raise InputError(
+            f"{spec.network.name} would have {table.parameters:,} weights for samples of {shape}; give smaller ones (data.resize)"
+        )
+    if (
+        any(row.norm and prod(row.shape[1:]) == 1 for row in table.rows)
+        and len(data.train) % training.batch_size == 1 % training.batch_size
+    ):
+        raise InputError(
+            f"training.batch_size = {training.batch_size}: with {len(data.train)} training samples a batch of one is left, for which "
+            f"{spec.network.name} has no batch norm on such small images; choose another"
+        )
     if training.batch_size > len(data.train):
         raise InputError(
             f"training.batch_size = {training.batch_size}: {data.name} has {len(data.train)} training samples; choose at most that"

@@ -31,4 +31,5 @@ def _factor(spec: TrainingSpec, position: int, positions: int, rising: float) ->
     if spec.schedule == "one-cycle":
         progress = (position - rising) / (positions - rising)
         return 0.5 * (1 + math.cos(math.pi * max(progress, 0.0)))
-    return float(spec.decay ** (position / (positions - 1) if positions > 1 else 0.0))
+    left = positions - 1 - rising
+    return float(spec.decay ** (max(position - rising, 0.0) / left if left > 0 else 0.0))
