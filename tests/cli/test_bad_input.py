@@ -43,7 +43,7 @@ TOML = "[network]\ndepth = 4\n[training]\nepochs = 1\n"
         (["--gate-bias", "low"], "network.gate_bias = 'low': should be a valid number, or 'auto'"),
         (["--network", "fc-plain", "--gate-bias", "-2"], "network.gate_bias = -2.0: fc-plain has no gates"),
         (["--network", "highway-bb"], "unknown network 'highway-bb': did you mean 'highway-b'?"),
-        (["--network", "fitnet-a"], "images of 8×8 are too small for fitnet-a: it needs at least 32×32; bring them there with data.resize"),
+        (["--network", "fitnet-a"], "images of 8×8 are too small for fitnet-a: it needs at least 32×32; own images can be brought there"),
         (["--network", "highway-a", "--data", "set.npz"], "highway-a takes images; samples of 6 values are none: choose fc-highway"),
         (["--network", "highway-a", "--depth", "20"], "network.depth = 20: highway-a has 11 layers"),
         (["--network", "highway-a", "--variant", "released"], "network.variant = 'released': highway-a comes as 'paper'"),

@@ -66,9 +66,9 @@ def test_networks_lists_the_papers_counts(highway: Highway) -> None:
     assert counts["fc-highway", 100] == 544_660
     assert counts["fc-plain", 100] == 562_543
     assert counts["highway-c", 32] == 1_264_502
-    text = highway("networks", "--depth", 50, "--input", 64).stdout
+    text = highway("networks", "--input", 64).stdout
     assert "253,660" in text
-    assert "do not fit them: mnist-highway-16, mnist-highway-32, highway-a" in text
+    assert "does not fit them: mnist-highway-16, mnist-highway-32, highway-a" in text
 
 
 def test_networks_shows_one_layer_by_layer(highway: Highway) -> None:

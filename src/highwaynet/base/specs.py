@@ -7,7 +7,11 @@ from pydantic_core import ErrorDetails
 
 from highwaynet.base.errors import InputError, unknown
 
-_PLAIN_WORDS = {"model_type": "a section, with a field on each line", "tuple_type": 'a list, for instance [32, 32] or ["scale"]'}
+_PLAIN_WORDS = {
+    "model_type": "a section, with a field on each line",
+    "tuple_type": "a list in square brackets",
+    "bool_type": "true or false",
+}
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 
@@ -49,15 +53,15 @@ def help_for(spec: type[BaseModel], field: str) -> str:
     return f"{known.description}{default}"
 
 
-def validated(spec: type[SpecT], values: dict[str, Any]) -> SpecT:
-    """The spec with these values, or an `InputError` whose sentence names the field, the value and what is allowed."""
+def validated(spec: type[SpecT], values: dict[str, Any], section: str = "") -> SpecT:
+    """The spec with these values, or an `InputError` whose sentence names the field (of this section), the value and what is allowed."""
     try:
         return spec.model_validate(values)
     except ValidationError as error:
-        raise InputError(_sentence(spec, error.errors())) from error
+        raise InputError(_sentence(spec, error.errors(), section)) from error
 
 
-def _sentence(spec: type[BaseModel], details: list[ErrorDetails]) -> str:
+def _sentence(spec: type[BaseModel], details: list[ErrorDetails], section: str) -> str:
     clauses: dict[str, list[str]] = {}  # a field that admits several types has an error for each of them
     for detail in details:
         place = [str(part) for part in detail["loc"]]
@@ -66,11 +70,11 @@ def _sentence(spec: type[BaseModel], details: list[ErrorDetails]) -> str:
         elif "error" in detail.get("ctx", {}):  # raised by a validator of ours, which names the field itself
             clauses[str(detail["ctx"]["error"])] = []
         else:
-            field = ".".join(part for part in place if part.isidentifier() and part not in {"float", "int", "str"})
+            field = section + ".".join(part for part in place if part.isidentifier() and part not in {"float", "int", "str"})
             wanted = detail["msg"].removeprefix("Input should be ")
             wanted = _PLAIN_WORDS.get(detail["type"], wanted)
             clauses.setdefault(f"{field or 'the spec'} = {detail['input']!r}: should be ", []).append(wanted)
-    return "; ".join(start + ", or ".join(wanted) for start, wanted in clauses.items())
+    return "; ".join(start + ", or ".join(dict.fromkeys(wanted)) for start, wanted in clauses.items())
 
 
 def _unknown_field(spec: Any, place: list[str]) -> str:

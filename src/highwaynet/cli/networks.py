@@ -57,20 +57,21 @@ def networks_command(
         return
     rows: list[dict[str, Any]] = []
     unfit: list[str] = []
+    problem: InputError | None = None
     for network, preset in PRESETS.items():
-        applicable = {field: value for field, value in settings.items() if field in preset.settings}
-        if applicable.get("variant", next(iter(preset.origins))) not in preset.origins:
+        if not set(settings) | ({"depth"} if depth else set()) <= preset.settings:
             continue
         versions: list[dict[str, Any]] = []
         for chosen in _versions(preset, depth):
-            if (version := chosen | applicable) not in versions:
+            if (version := chosen | settings) not in versions:
                 versions.append(version)
         try:
             rows += [_summary(network, version, input_, outputs) for version in versions]
-        except InputError:
-            if input_ is None:
-                raise
+        except InputError as error:
+            problem = error
             unfit.append(network)
+    if not rows:
+        raise problem or InputError(f"no network has all of these settings: {', '.join(settings)}")
     if as_json:
         print_json({"outputs": outputs, "networks": rows})
         return
@@ -89,7 +90,7 @@ def networks_command(
         title=f"Networks, for {outputs:,} outputs and {input_ or 'the images they were made for'}; multiply-adds of one sample",
     )
     if unfit:
-        console.print(f"left out, because such inputs do not fit them: {', '.join(unfit)}", soft_wrap=True)
+        console.print(f"left out, because that does not fit them: {', '.join(unfit)}", soft_wrap=True)
     console.print("One of them layer by layer, with its recipes: highway networks NAME", soft_wrap=True)
 
 
@@ -103,7 +104,7 @@ def _versions(preset: Preset, depths: list[int] | None) -> list[dict[str, Any]]:
 
 
 def _spec(name: str, settings: dict[str, Any]) -> NetworkSpec:
-    return validated(NetworkSpec, {"name": name} | {field: value for field, value in settings.items() if value is not None})
+    return validated(NetworkSpec, {"name": name} | settings, "network.")
 
 
 def _summary(name: str, settings: dict[str, Any], input_: str | None, outputs: int) -> dict[str, Any]:
@@ -113,11 +114,9 @@ def _summary(name: str, settings: dict[str, Any], input_: str | None, outputs: i
     spec = _spec(name, settings)
     shape = _input_shape(input_, spec.preset)
     table = describe(spec, shape, outputs)
-    extras: list[str] = [spec.head] if spec.head is not None and "head" in spec.preset.settings else []
-    extras += [spec.variant] if spec.variant is not None and spec.variant != next(iter(spec.preset.origins)) else []
     return {
         "name": name,
-        "label": name + (f" ({', '.join(extras)})" if extras else ""),
+        "label": spec.label,
         "variant": spec.variant,
         "head": spec.head,
         "depth": spec.depth,
@@ -137,7 +136,7 @@ def _show_one(name: str, settings: dict[str, Any], input_: str | None, outputs: 
     spec = _spec(name, settings)
     shape = _input_shape(input_, spec.preset)
     table = describe(spec, shape, outputs)
-    recipes = {recipe: known.source for recipe, known in recipes_of(name, spec.variant).items()}
+    recipes = {recipe: {"source": known.source} | known.training for recipe, known in recipes_of(name, spec.variant).items()}
     if as_json:
         layers = [vars(row) | {"number": number} for number, row in _numbered(table)]
         print_json(_summary(name, settings, input_, outputs) | {"summary": spec.preset.summary, "table": layers, "recipes": recipes})
@@ -160,8 +159,8 @@ def _show_one(name: str, settings: dict[str, Any], input_: str | None, outputs: 
     console.print(f"origin: {spec.origin}", soft_wrap=True)
     if spec.variant is not None and len(spec.preset.origins) > 1:
         console.print(f"variants: {', '.join(spec.preset.origins)}", soft_wrap=True)
-    for recipe, source in recipes.items():
-        console.print(f"recipe {recipe}: {source}", soft_wrap=True)
+    for recipe, known in recipes.items():
+        console.print(f"recipe {recipe}: {_recipe(known)} ({known['source']})", soft_wrap=True)
 
 
 def _numbered(table: "Description") -> list[tuple[int | None, "Row"]]:
@@ -180,6 +179,15 @@ def _line(row: "Row", numbers: list[int | None]) -> list[str]:
     bias = "" if row.gate_bias is None else f"{row.gate_bias:.3g}"
     parameters = f"{row.parameters:,}" if row.parameters else ""
     return [count, row.label + times, _shape(row.shape), parameters, _millions(row.multiply_adds) if row.multiply_adds else "", bias]
+
+
+def _recipe(known: dict[str, Any]) -> str:
+    """A recipe in a few words."""
+    momentum = "" if known.get("nesterov") is None else " with Nesterov's momentum" if known["nesterov"] else " with momentum"
+    return (
+        f"{known['epochs']} epochs in batches of {known['batch_size']}, {known.get('optimiser', 'sgd')}{momentum}, learning rate "
+        f"{known['learning_rate']:g}, {known['schedule']}, weight decay {known.get('weight_decay', 0):g}"
+    )
 
 
 def _network_setting(text: str) -> tuple[str, Any]:

@@ -1,5 +1,6 @@
 """`highway train`."""
 
+import re
 import shlex
 from itertools import chain, count
 from pathlib import Path
@@ -27,7 +28,8 @@ def default_path(spec: RunSpec) -> Path:
     """Where a run goes if nothing is said: a name of its own for each."""
     data = spec.data.name if spec.data.built_in else Path(spec.data.name).stem
     depth = "" if spec.network.preset.convolutional else f"-{spec.network.depth}"
-    name = f"{spec.network.name}{depth}-{data}-seed{spec.seed}"
+    network = re.sub(r"[ (),]+", "-", spec.network.label).strip("-")
+    name = f"{network}{depth}-{data}-seed{spec.seed}"
     numbers = (f"-{number}" for number in count(2))
     return next(path for suffix in chain([""], numbers) if not (path := Path("runs") / f"{name}{suffix}").exists())
 
@@ -99,7 +101,7 @@ def train_command(
     from highwaynet.cli.progress import TrainingProgress
     from highwaynet.training.loop import train
 
-    with TrainingProgress(f"{spec.network.name}, {spec.network.depth} layers", spec.training.epochs) as progress:
+    with TrainingProgress(f"{spec.network.label}, {spec.network.depth} layers", spec.training.epochs) as progress:
         run = train(spec, path, overwrite=overwrite, watcher=progress)
     last = run.read_history()[-1]
     if as_json:

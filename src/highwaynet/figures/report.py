@@ -44,7 +44,7 @@ class ReportedRun:
     def label(self) -> str:
         """Kind and depth, for instance 50-layer highway; convolutional networks have names."""
         network = self.spec.network
-        return network.name if network.preset.convolutional else f"{network.depth}-layer {network.kind}"
+        return network.label if network.preset.convolutional else f"{network.depth}-layer {network.kind}"
 
 
 def render_report(runs: list[ReportedRun], note: str | None = None) -> str:

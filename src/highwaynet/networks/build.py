@@ -28,6 +28,8 @@ def build_network(spec: NetworkSpec, input_shape: Sequence[int], outputs: int, *
     >>> count_parameters(network)
     102463
     """
+    if outputs < 1:
+        raise ValueError(f"outputs = {outputs}: must be at least 1")
     if spec.preset.convolutional:
         return build_convolutional(spec, input_shape, outputs, generator)
     return build_dense(spec, math.prod(input_shape), outputs, generator)

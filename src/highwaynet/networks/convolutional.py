@@ -96,7 +96,8 @@ class ConvNetwork(nn.Module):
                 gates.append(opened)
             else:
                 x = layer(x)
-        extras = [list(gate) for gate in zip(*gates, strict=True)] + ([companions] if return_companions else [])
+        extras: list[list[Tensor]] = [list(gate) for gate in zip(*gates, strict=True)] if gates else [[]] * return_gates
+        extras += [companions] if return_companions else []
         return (x, *extras) if return_gates or return_companions else x
 
     @property

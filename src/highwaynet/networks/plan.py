@@ -110,7 +110,7 @@ def walk(plan: Plan, input_shape: Sequence[int], name: str) -> Iterator[tuple[Pa
         after = shape_after(part, shape)
         if min(after) < 1:
             least = next((size for size in range(1, 1024) if _fits(plan, (input_shape[0], size, size))), None)
-            way = f"it needs at least {least}×{least}; bring them there with data.resize, or choose another network"
+            way = f"it needs at least {least}×{least}; own images can be brought there with data.resize, else choose another network"
             raise InputError(f"images of {input_shape[1]}×{input_shape[2]} are too small for {name}: {way}")
         yield part, shape, after
         shape = after

@@ -76,6 +76,13 @@ class NetworkSpec(Spec):
         return self.preset.kind
 
     @property
+    def label(self) -> str:
+        """The name, with the head and variant that tell it from its siblings, for instance highway-a (gap)."""
+        extras: list[str] = [self.head] if self.head is not None and "head" in self.preset.settings else []
+        extras += [self.variant] if self.variant is not None and self.variant != next(iter(self.preset.origins)) else []
+        return self.name + (f" ({', '.join(extras)})" if extras else "")
+
+    @property
     def origin(self) -> str:
         """Where it comes from: the paper, released files, or a reconstruction."""
         preset = self.preset
@@ -124,8 +131,8 @@ class NetworkSpec(Spec):
                 f"network.depth = {self.depth}: {self.name} has {preset.layers} layers; fc-highway, fc-plain and fc-residual take any"
             )
         for field in ("gate_bias", "carry"):
-            if getattr(self, field) is not None and self.kind != "highway":
-                raise ValueError(f"network.{field} = {getattr(self, field)!r}: {self.name} has no gates; leave it out, or take fc-highway")
+            if (value := getattr(self, field)) is not None and self.kind != "highway":
+                raise ValueError(f"network.{field} = {value!r}: {self.name} has no gates; leave it out, or take a highway network")
         usual = preset.defaults | ({"variant": self.variant} if preset.convolutional else {})
         for field in ("variant", "width", "activation", "head", "dropout", "shortcut", "deep_supervision"):
             value = getattr(self, field)
@@ -137,5 +144,6 @@ class NetworkSpec(Spec):
                 raise ValueError(f"network.{field} = {value!r}: {self.name} has no such setting; leave it out")
         places = RESNET_2016_DROPOUT if self.variant == "2016" else preset.defaults.get("dropout", ())
         if self.dropout is not None and len(self.dropout) != len(places):
-            wanted = f"needs {len(places)} numbers" if places else "has no dropout"
-            raise ValueError(f"network.dropout = {list(self.dropout)}: {self.name} {wanted}, one for each place")
+            where = " (the input, and behind each stage)" if preset.family in {"mnist", "cifar"} else ""
+            wanted = f"needs {len(places)} numbers, one for each place{where}" if places else "has no dropout; leave it out"
+            raise ValueError(f"network.dropout = {list(self.dropout)}: {self.label} {wanted}")

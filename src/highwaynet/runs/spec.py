@@ -21,6 +21,11 @@ SPEC = "spec.toml"
 """The spec's file in a run directory."""
 
 
+ADAPTIVE_RATES = {"adamw": 0.002, "rmsprop": 0.001}
+SGD_RATE = 0.05
+"""Learning rates where another optimiser than the usual one is chosen and none is named."""
+
+
 class RunSpec(Spec):
     """Everything that a run depends on: the same spec gives the same history, bit for bit."""
 
@@ -51,11 +56,12 @@ class RunSpec(Spec):
         name, recipe_name = network.get("name", "fc-highway"), training.get("recipe")
         if not isinstance(name, str) or name not in PRESETS or not isinstance(recipe_name, str | None):
             return values
-        defaults: dict[str, Any] = {"learning_rate": PRESETS[name].learning_rate}
+        usual = ADAPTIVE_RATES.get(str(training.get("optimiser")), PRESETS[name].learning_rate)
+        defaults: dict[str, Any] = {"learning_rate": usual or SGD_RATE}
         recipe_name = usual_recipe(name) if recipe_name is None else recipe_name
         if recipe_name is not None:
             recipe = find_recipe(recipe_name, name, str(network.get("variant", "")))
-            defaults = {"recipe": recipe_name} | _applicable(recipe.training, training)
+            defaults |= {"recipe": recipe_name} | _applicable(recipe.training, training)
             known = CATALOGUE.get(str(data.get("name", "digits")))
             defaults |= {step: value for step, value in recipe.augmentation.items() if known and step in known.stays}
             if recipe.preprocessing and data.get("preprocessing") is None:
@@ -80,7 +86,7 @@ def _applicable(recipe: dict[str, Any], training: dict[str, Any]) -> dict[str, A
     if training.get("schedule") not in {None, recipe["schedule"]}:
         details |= {"decay", "milestones", "schedule_in", "warm_up"}
     if training.get("optimiser") not in {None, recipe.get("optimiser", "sgd")}:
-        details |= {"momentum", "nesterov", "smoothing"}
+        details |= {"momentum", "nesterov", "smoothing", "learning_rate"}
     if training.get("momentum") == 0:
         details.add("nesterov")
     return {name: value for name, value in recipe.items() if name not in details}

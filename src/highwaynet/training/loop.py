@@ -31,6 +31,9 @@ from highwaynet.training.objective import Tally, training_loss
 from highwaynet.training.optimiser import make_optimiser, set_learning_rate
 from highwaynet.training.schedule import learning_rate
 
+STEPS = 20
+"""A recipe's epoch has at least about so many steps."""
+
 
 class Watcher(Protocol):
     """Whoever wants to see a run while it goes on."""
@@ -71,8 +74,7 @@ def train(spec: RunSpec, path: Path, *, overwrite: bool = False, watcher: Watche
     keep_freed_memory()
     try:
         data = load_dataset(spec.data)
-        if len(data.train) < spec.training.batch_size == _usual_batch_size(spec):
-            spec = _with_training(spec, batch_size=len(data.train))
+        spec = _for_few_samples(spec, len(data.train))
         check_fit(spec, data)
         run = RunDirectory.create(path, spec, describe_environment(), overwrite=overwrite)
         run.save_preparation(data.preparation)
@@ -92,13 +94,26 @@ def train(spec: RunSpec, path: Path, *, overwrite: bool = False, watcher: Watche
         torch.set_num_threads(threads_before)
 
 
-def _with_training(spec: RunSpec, **changes: int) -> RunSpec:
+def _with_training(spec: RunSpec, **changes: float) -> RunSpec:
     return spec.model_copy(update={"training": spec.training.model_copy(update=changes)})
 
 
-def _usual_batch_size(spec: RunSpec) -> int:
-    recipe = spec.training.recipe
-    return int(find_recipe(recipe, spec.network.name, spec.network.variant).training["batch_size"]) if recipe else TrainingSpec().batch_size
+def _for_few_samples(spec: RunSpec, samples: int) -> RunSpec:
+    """A recipe made for tens of thousands of samples, for few: smaller batches and learning rate, if they were left alone.
+
+    Otherwise a folder of a hundred images would be one step an epoch.
+    """
+    training = spec.training
+    if training.recipe is None:
+        return _with_training(spec, batch_size=samples) if samples < training.batch_size == TrainingSpec().batch_size else spec
+    usual = find_recipe(training.recipe, spec.network.name, spec.network.variant).training
+    if training.batch_size != usual["batch_size"] or samples >= STEPS * training.batch_size:
+        return spec
+    batch = min(samples, max(8, samples // STEPS))
+    rate = training.learning_rate
+    if rate == usual["learning_rate"] and training.optimiser == usual.get("optimiser", "sgd"):
+        rate *= batch / training.batch_size
+    return _with_training(spec, batch_size=batch, learning_rate=rate)
 
 
 def check_fit(spec: RunSpec, data: Dataset) -> None:
