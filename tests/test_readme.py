@@ -51,6 +51,11 @@ def test_the_demo_table_is_the_record() -> None:
     assert found[1] == demo_table()
 
 
+def test_the_page_of_settings_is_up_to_date() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "settings.py"))["page"]
+    assert (ROOT / "docs" / "SETTINGS.md").read_text() == page(), "run python docs/settings.py"
+
+
 def test_every_command_in_the_readme_exists(highway: Highway) -> None:
     commands = {line.split()[1] for line in README.splitlines() if line.startswith("highway ")}
     assert commands >= {"train", "evaluate", "report", "networks", "data", "predict"}
