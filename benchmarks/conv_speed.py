@@ -3,14 +3,17 @@
     python benchmarks/conv_speed.py
 
 A naive twin has the same layers and weights as textbooks write them: two `nn.Conv2d` a highway layer, `h * t + x * (1 - t)`, torch's
-default memory layout. Whole training steps (forward, loss, backward, SGD with Nesterov momentum) on one batch of 100 take turns in one
-process with one thread; the best of several counts. The share of the matrix products' speed counts the multiply-adds of
+default memory layout. Whole training steps (forward, loss, backward, SGD with Nesterov momentum) on one batch of 100, with one thread, take
+turns; the best of several counts. Each network has a process of its own: ours runs as `highway train` runs it, with freed memory kept
+(highwaynet.base.memory), the twin as a script of one's own would. The share of the matrix products' speed counts the multiply-adds of
 `highway networks` alone, three times for a training step. Measure on an idle machine. Writes results/conv-speed.json.
 """
 
 import argparse
 import copy
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +24,7 @@ from torch import Tensor, nn
 
 from highwaynet import NetworkSpec, build_network
 from highwaynet.base.files import write_atomically
+from highwaynet.base.memory import keep_freed_memory
 from highwaynet.layers.conv_highway import ConvHighway
 from highwaynet.layers.conv_plain import ConvPlain
 from highwaynet.networks.convolutional import ConvNetwork
@@ -89,23 +93,54 @@ def product_seconds(left: Tensor, right: Tensor) -> float:
     return time.perf_counter() - started
 
 
+def built(name: str, who: str) -> nn.Module:
+    """Our network, or its twin after it was found to compute the same."""
+    spec = NetworkSpec(name=name)
+    ours = build_network(spec, spec.preset.made_for, 10, generator=torch.Generator().manual_seed(0))
+    if who == "ours" or not isinstance(ours, ConvNetwork):
+        return ours
+    theirs, x = naive_twin(ours), torch.randn(4, *spec.preset.made_for)
+    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x), atol=1e-4, rtol=1e-4)
+    return theirs
+
+
+def work(name: str, who: str) -> None:
+    """A process that takes a step for each line it is sent, and answers with its seconds."""
+    torch.set_num_threads(1)
+    if who == "ours":
+        keep_freed_memory()
+    shape = NetworkSpec(name=name).preset.made_for
+    step = stepper(built(name, who).train(), torch.randn(BATCH, *shape), torch.arange(BATCH) % 10)
+    for _ in sys.stdin:
+        print(step(), flush=True)
+
+
+def steps_of(worker: "subprocess.Popen[str]") -> float:
+    """Seconds of the worker's next step."""
+    if worker.stdin is None or worker.stdout is None:
+        raise RuntimeError("the worker has no pipes")
+    worker.stdin.write("\n")
+    worker.stdin.flush()
+    return float(worker.stdout.readline())
+
+
 def measure(name: str, rounds: int) -> dict[str, float | str | None]:
     """Best times of both networks and of the matrix product, in turns."""
     spec = NetworkSpec(name=name)
     shape = spec.preset.made_for
-    ours = build_network(spec, shape, 10, generator=torch.Generator().manual_seed(0))
-    if not isinstance(ours, ConvNetwork):
-        raise TypeError(f"{name} is not convolutional")
-    theirs = naive_twin(ours)
-    x, targets = torch.randn(BATCH, *shape), torch.arange(BATCH) % 10
-    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x), atol=1e-4, rtol=1e-4)
-    steps = {"ours": stepper(ours.train(), x, targets), "naive": stepper(theirs.train(), x, targets)}
+    workers = {
+        who: subprocess.Popen([sys.executable, __file__, "--work", name, who], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for who in ("ours", "naive")
+    }
     left, right = torch.randn(2, SIZE, SIZE)
-    best = dict.fromkeys([*steps, "product"], float("inf"))
-    for _ in range(rounds):
-        for who, step in steps.items():
-            best[who] = min(best[who], step())
+    best = dict.fromkeys([*workers, "product"], float("inf"))
+    for turn in range(rounds + 3):
+        for who, worker in workers.items():
+            seconds = steps_of(worker)
+            best[who] = min(best[who], seconds) if turn >= 3 else best[who]
         best["product"] = min(best["product"], product_seconds(left, right))
+    for worker in workers.values():
+        worker.communicate("")
     speed = 6 * describe(spec, shape, 10).multiply_adds * BATCH / best["ours"]
     peak = 2 * SIZE**3 / best["product"]
     return {
@@ -125,7 +160,11 @@ def main() -> None:
     """Measure, print, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--work", nargs=2, metavar=("NETWORK", "WHO"), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.work:
+        work(*options.work)
+        return
     torch.set_num_threads(1)
     results = []
     for name in NETWORKS:
