@@ -35,7 +35,7 @@ def test_help_of_a_field_is_its_docstring(highway: Highway) -> None:
 
 
 def test_version(highway: Highway) -> None:
-    assert highway("--version").stdout == f"highwaynet {__version__} (kernel: torch)\n"
+    assert highway("--version").stdout == f"highwaynet {__version__} (kernel: {active_kernel()})\n"
 
 
 def test_the_journey(highway: Highway, tmp_path: Path) -> None:
