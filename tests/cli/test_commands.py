@@ -11,6 +11,7 @@ import pytest
 from highwaynet import RunSpec, __version__
 from highwaynet.base.errors import InputError
 from highwaynet.cli.overrides import gather_spec
+from highwaynet.kernels.native import active_kernel
 from highwaynet.runs.directory import RunDirectory
 from support import Highway
 
