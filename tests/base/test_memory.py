@@ -1,28 +1,31 @@
-"""Freed memory stays with the process: after a few equal steps the next fetches no pages."""
+"""Freed memory stays with the process: the C library takes the settings, and training asks for them."""
 
-import subprocess
-import sys
+import ctypes
+import platform
+from pathlib import Path
 
 import pytest
 
-PAGES = """
-import resource, torch
-from highwaynet.base.memory import keep_freed_memory
-assert keep_freed_memory()
-
-def pages():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    kept = [torch.ones(2_000_000) for _ in range(8)]
-    del kept
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-pages()
-pages()
-print(min(pages() for _ in range(5)))
-"""
+from highwaynet.base import memory
+from highwaynet.training import loop
+from support import small_spec
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc can be told")
-def test_later_steps_fetch_no_pages() -> None:
-    answer = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True, check=True)
-    assert int(answer.stdout) < 1000, "without it there are about 15,000"
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
+def test_the_c_library_takes_every_setting() -> None:
+    assert memory.keep_freed_memory()
+
+
+def test_elsewhere_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    assert not memory.keep_freed_memory()
+
+
+def test_training_asks_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+    monkeypatch.setattr(loop, "keep_freed_memory", lambda: asked.append(True))
+    loop.train(small_spec(), tmp_path / "run")
+    assert asked == [True]
