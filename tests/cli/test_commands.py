@@ -113,7 +113,9 @@ def test_an_interrupted_run_ends_with_130(tmp_path: Path) -> None:
     import time
 
     command = [sys.executable, "-m", "highwaynet", "train", "--depth", "3", "--epochs", "100000", "--out", "run"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, **heard)
     history = tmp_path / "run" / "history.jsonl"
     deadline = time.monotonic() + 120
     while not history.exists() and time.monotonic() < deadline:
