@@ -199,7 +199,7 @@ def _network_setting(text: str) -> tuple[str, Any]:
         raise InputError(f"--set {text!r}: name the network itself, for instance highway networks highway-b")
     if name not in NetworkSpec.model_fields:
         raise InputError(str(unknown("field of [network]", name, NetworkSpec.model_fields)))
-    return name, "2016" if (name, value) == ("variant", 2016) else value
+    return name, value
 
 
 def _input_shape(text: str | None, preset: Preset) -> tuple[int, ...]:

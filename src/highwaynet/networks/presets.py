@@ -39,8 +39,8 @@ class Preset:
     """The input for which its numbers were published."""
     defaults: dict[str, Any] = field(default_factory=dict)
     """Values of the `NetworkSpec` fields that the user leaves out."""
-    released: dict[str, Any] = field(default_factory=dict)
-    """The same for the variant released, where they differ."""
+    by_variant: dict[Variant, dict[str, Any]] = field(default_factory=dict)
+    """The same for single variants, where they differ."""
     layers: int | None = None
     """Number of layers as its paper counts them, with the softmax; None where depth is a setting."""
     learning_rate: float | None = None
@@ -74,7 +74,7 @@ def _mnist(width: int) -> Preset:
         made_for=MNIST,
         # The paper gives no dropout. That of the released files needs hundreds of epochs; the light one suits tens.
         defaults={"gate_bias": -1.0, "carry": "coupled", "activation": "relu", "dropout": (0.0, 0.05, 0.1, 0.2)},
-        released={"dropout": (0.2, 0.3, 0.4, 0.5)},
+        by_variant={"released": {"dropout": (0.2, 0.3, 0.4, 0.5)}},
         layers=10,
         channels=(width,),
     )
@@ -103,7 +103,7 @@ _B = Preset(
     settings=_CONVOLUTIONAL | _GATES | {"head"},
     made_for=CIFAR,
     defaults={"gate_bias": -2.0, "carry": "coupled", "activation": "relu", "dropout": (0.0, 0.1, 0.1, 0.1), "head": "gap"},
-    released={"dropout": (0.2, 0.2, 0.2, 0.2)},
+    by_variant={"released": {"dropout": (0.2, 0.2, 0.2, 0.2)}},
     layers=19,
     channels=(32, 80, 128),
     kernels=((3,) * 4, (3,) * 5, (3,) * 5),
@@ -149,6 +149,7 @@ def _resnet(layers: int) -> Preset:
         settings=_START | {"variant", "shortcut", "dropout"},
         made_for=CIFAR,
         defaults={"activation": "relu", "shortcut": "pad"},
+        by_variant={"2016": {"dropout": (0.2, 0.2)}},
         layers=layers,
         channels=(16, 32, 64),
     )

@@ -10,7 +10,6 @@ from highwaynet.layers.names import Activation, Carry, Init, Shortcut
 from highwaynet.networks.presets import PRESETS, Kind, Preset, Variant
 
 MAX_PARAMETERS = 2**31
-RESNET_2016_DROPOUT = (0.2, 0.2)
 
 
 class NetworkSpec(Spec):
@@ -103,10 +102,7 @@ class NetworkSpec(Spec):
         filled = dict(preset.defaults)
         if preset.convolutional:
             filled |= {"variant": next(iter(preset.origins)), "depth": preset.layers}
-        if given.get("variant") == "released":
-            filled |= preset.released
-        if given.get("variant") == "2016" and preset.family == "resnet":
-            filled |= {"dropout": RESNET_2016_DROPOUT}
+        filled |= next((own for variant, own in preset.by_variant.items() if variant == given.get("variant")), {})
         activation = given.get("activation", filled.get("activation"))
         filled |= {"init": "he" if activation == "relu" else "glorot-uniform"}
         filled |= {"init_std": 0.05} if given.get("init") == "normal" else {}
@@ -142,7 +138,8 @@ class NetworkSpec(Spec):
                 and value != usual.get(field, NetworkSpec.model_fields[field].default)
             ):
                 raise ValueError(f"network.{field} = {value!r}: {self.name} has no such setting; leave it out")
-        places = RESNET_2016_DROPOUT if self.variant == "2016" else preset.defaults.get("dropout", ())
+        own = preset.by_variant.get(self.variant, {}) if self.variant is not None else {}
+        places = (preset.defaults | own).get("dropout", ())
         if self.dropout is not None and len(self.dropout) != len(places):
             where = " (the input, and behind each stage)" if preset.family in {"mnist", "cifar"} else ""
             wanted = f"needs {len(places)} numbers, one for each place{where}" if places else "has no dropout; leave it out"
