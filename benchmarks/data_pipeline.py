@@ -61,7 +61,7 @@ class PerSample(Dataset[tuple[Tensor, Tensor]]):
 def ours(split: Split, augmentation: Augmentation, epoch: int) -> Iterator[object]:
     """An epoch as the training loop asks for it."""
     order = torch.randperm(len(split), generator=generator_for(0, "permutation", epoch))
-    augment = (lambda n, x: augmentation.apply(x, generator_for(0, "augmentation", epoch, n))) if augmentation else None
+    augment = (lambda n, x, share: augmentation.apply(x, generator_for(0, "augmentation", epoch, n), share)) if augmentation else None
     return split.batches(BATCH, order, augment)
 
 
@@ -102,7 +102,7 @@ def peak():
 torch.zeros(1000, 1000) @ torch.zeros(1000, 1000)
 before, generator = held(), torch.Generator()
 data = load_dataset(DataSpec(name="cifar-10"))
-for _ in data.train.batches(128, torch.randperm(len(data.train)), lambda n, x: Augmentation(8, True).apply(x, generator)):
+for _ in data.train.batches(128, torch.randperm(len(data.train)), lambda n, x, share: Augmentation(8, True).apply(x, generator, share)):
     pass
 print(peak() - before, held() - before)
 """

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from highwaynet.layers.highway import Highway
     from highwaynet.layers.lesion import lesion
     from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
+    from highwaynet.layers.recomputation import recompute
     from highwaynet.layers.shape_change import PadChannels, Subsample
     from highwaynet.networks.build import build_network
     from highwaynet.networks.spec import NetworkSpec
@@ -52,6 +53,7 @@ _HOMES = {
     "build_network": "networks.build",
     "lesion": "layers.lesion",
     "load": "runs.model",
+    "recompute": "layers.recomputation",
 }
 
 __all__ = [
@@ -75,6 +77,7 @@ __all__ = [
     "build_network",
     "lesion",
     "load",
+    "recompute",
 ]
 
 

@@ -15,6 +15,7 @@ from highwaynet.base.specs import validated
 from highwaynet.data.record import DataRecord
 from highwaynet.layers.conv_highway import ConvHighway
 from highwaynet.layers.convolution import channels_last
+from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.lesion import count_layers
 from highwaynet.networks.build import Network, count_parameters
 from highwaynet.networks.description import describe
@@ -198,7 +199,7 @@ class TestReleasedFiles:
 
     def test_dropout_of_each_stage(self) -> None:
         def rates(name: str, variant: str) -> list[float]:
-            return [layer.p for layer in self.layers(name, variant) if isinstance(layer, nn.Dropout)]
+            return [layer.p for layer in self.layers(name, variant) if isinstance(layer, Dropout)]
 
         assert rates("mnist-highway-16", "released") == [0.2, 0.3, 0.4, 0.5]
         assert rates("mnist-highway-16", "paper") == [0.05, 0.1, 0.2]

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from highwaynet.base.share import Share
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -29,24 +31,25 @@ class Augmentation:
         """Whether anything is done at all."""
         return bool(self.crop or self.mirror or self.rotate)
 
-    def apply(self, images: Tensor, generator: Generator) -> Tensor:
-        """New images; always draws in the order crop, mirror, rotate."""
+    def apply(self, images: Tensor, generator: Generator, share: Share | None = None) -> Tensor:
+        """New images; always draws in the order crop, mirror, rotate, and for the whole batch of which the images are a share."""
+        share = share or Share.of(len(images))
         if self.crop:
-            images = _crop(images, self.crop, generator)
+            images = _crop(images, self.crop, generator, share)
         if self.mirror:
-            flips = torch.randint(2, (len(images),), generator=generator)
+            flips = share.cut(torch.randint(2, (share.total,), generator=generator))
             both = torch.cat([images, images.flip(3)])
             images = both.index_select(0, torch.arange(len(images)) + len(images) * flips)
         if self.rotate:
-            angles = (2 * torch.rand(len(images), generator=generator) - 1) * math.radians(self.rotate)
-            images = _rotate(images, angles)
+            angles = (2 * torch.rand(share.total, generator=generator) - 1) * math.radians(self.rotate)
+            images = _rotate(images, share.cut(angles))
         return images
 
 
-def _crop(images: Tensor, pad: int, generator: Generator) -> Tensor:
+def _crop(images: Tensor, pad: int, generator: Generator, share: Share) -> Tensor:
     """Cut windows out of the padded images, row by row: each row of a window is one piece of memory."""
     padded = _padded(images, pad)
-    top, left = torch.randint(2 * pad + 1, (2, len(images), 1, 1), generator=generator)
+    top, left = share.cut(torch.randint(2 * pad + 1, (2, share.total, 1, 1), generator=generator), dim=1)
     starts = _row_starts(*images.shape[:3], *padded.shape[2:]) + (top * padded.shape[3] + left)  # (batch, channels, height)
     width = images.shape[3]
     pieces = padded.flatten().as_strided((padded.numel() - width + 1, width), (1, 1))  # every piece of a row's length, a view

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
+from highwaynet.base.share import Share
 from highwaynet.data.names import Part
 from highwaynet.data.preparation import Preparation
 
-Augment = Callable[[int, Tensor], Tensor]
-"""From the number of a batch in its epoch and its raw images to other raw images."""
+Augment = Callable[[int, Tensor, Share], Tensor]
+"""From the number of a batch in its epoch, raw images, and which share of the batch they are, to other raw images."""
 
 
 def as_tensor(array: NDArray[Any]) -> Tensor:
@@ -44,13 +45,31 @@ class Split:
         """The first samples of this part."""
         return replace(self, rows=self.rows[:count])
 
-    def batches(self, batch_size: int, order: Tensor | None = None, augment: Augment | None = None) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of (inputs as float32, targets), in the given order of samples or as stored; the last may be smaller."""
+    def batches(
+        self,
+        batch_size: int,
+        order: Tensor | None = None,
+        augment: Augment | None = None,
+        *,
+        first: int = 0,
+        share_of: Callable[[int], Share] = Share.of,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Batches of (inputs as float32, targets); the last may be smaller.
+
+        Args:
+            batch_size: Samples in a batch.
+            order: The order of the samples; None is that in which they are stored.
+            augment: What is done to raw images.
+            first: The batch to begin with, from 0.
+            share_of: From the size of a batch to the share of it that is wanted.
+        """
         rows = self.rows if order is None else self.rows[order]
-        for number, chosen in enumerate(rows.split(batch_size)):
+        for number, batch in enumerate(rows[first * batch_size :].split(batch_size), start=first):
+            share = share_of(len(batch))
+            chosen = share.cut(batch)
             inputs = self.inputs.index_select(0, chosen)
             if augment is not None:
-                inputs = augment(number, inputs)
+                inputs = augment(number, inputs, share)
             yield self.preparation.preprocessing.apply(inputs), self.targets.index_select(0, chosen)
 
 

@@ -13,7 +13,8 @@ from highwaynet.layers.activations import activation_function
 from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Carry, Init
-from highwaynet.layers.stacking import stacked_parameters, without_layers
+from highwaynet.layers.recomputation import through
+from highwaynet.layers.stacking import open_layers, stacked_parameters, without_layers
 
 
 class DenseHighway(nn.Module):
@@ -41,6 +42,8 @@ class DenseHighway(nn.Module):
     """
 
     closed_layers: frozenset[int]
+    recomputes = False
+    """Whether activations are computed again in the backward pass; see `recompute`."""
 
     def __init__(
         self,
@@ -101,28 +104,29 @@ class DenseHighway(nn.Module):
             x: Of shape (..., width).
             return_gates: Return (y, T) or (y, T, C), gates of shape (layers, ..., width), or (..., width) of a single layer.
         """
+        if not return_gates:
+            return through(lambda x, weight, bias: self._layer(x, weight, bias)[0], x, open_layers(self), self.recomputes)
         gates: list[tuple[Tensor, ...]] = []
-        # unbind, not indexing: its backward writes each layer's gradient once, where indexing adds up whole stacks.
         for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
             if number in self.closed_layers:
-                if return_gates:
-                    closed = torch.zeros_like(x)
-                    gates.append((closed,) if self.carry == "coupled" else (closed, torch.ones_like(x)))
-                continue
-            z = F.linear(x, weight, bias)  # (..., parts·width)
-            h, *pre_gates = z.split(self.width, dim=-1)
-            opened = tuple(torch.sigmoid(gate) for gate in pre_gates)
-            x = mix(x, self._act(h), *opened)  # (..., width)
-            if return_gates:
-                gates.append(opened)
-        if not return_gates:
-            return x
+                closed = torch.zeros_like(x)
+                gates.append((closed,) if self.carry == "coupled" else (closed, torch.ones_like(x)))
+            else:
+                x, *opened = self._layer(x, weight, bias)
+                gates.append(tuple(opened))
         if self.single:
             return x, *gates[0]
         if not gates:
             parts = 1 if self.carry == "coupled" else 2
             return x, *(x.new_empty((0, *x.shape)) for _ in range(parts))
         return x, *(torch.stack(gate) for gate in zip(*gates, strict=True))
+
+    def _layer(self, x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        """One layer's output and gates."""
+        z = F.linear(x, weight, bias)  # (..., parts·width)
+        h, *pre_gates = z.split(self.width, dim=-1)
+        gates = tuple(torch.sigmoid(gate) for gate in pre_gates)
+        return mix(x, self._act(h), *gates), *gates  # (..., width) each
 
     def without(self, layers: Iterable[int]) -> "DenseHighway":
         """A new stack that lacks these layers (numbered from 1); equal to closing them, and cheaper."""

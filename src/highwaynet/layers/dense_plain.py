@@ -8,6 +8,7 @@ from torch import Generator, Tensor, nn
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
+from highwaynet.layers.recomputation import through
 from highwaynet.layers.stacking import stacked_parameters, start_stack_, without_layers
 
 
@@ -27,6 +28,9 @@ class DensePlain(nn.Module):
     >>> DensePlain(784, 50)(torch.zeros(2, 784)).shape
     torch.Size([2, 50])
     """
+
+    recomputes = False
+    """Whether activations are computed again in the backward pass; see `recompute`."""
 
     def __init__(
         self,
@@ -59,9 +63,10 @@ class DensePlain(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From (..., width) to (..., out_width)."""
-        for weight, bias in zip(self.weight.unbind(), self.bias.unbind(), strict=True):
-            x = self._act(F.linear(x, weight, bias))
-        return x
+        return through(self._layer, x, list(zip(self.weight.unbind(), self.bias.unbind(), strict=True)), self.recomputes)
+
+    def _layer(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return self._act(F.linear(x, weight, bias))
 
     def without(self, layers: Iterable[int]) -> "DensePlain":
         """A new stack that lacks these layers, numbered from 1."""

@@ -8,7 +8,8 @@ from torch import Generator, Tensor, nn
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
-from highwaynet.layers.stacking import stacked_parameters, start_stack_, without_layers
+from highwaynet.layers.recomputation import through
+from highwaynet.layers.stacking import open_layers, stacked_parameters, start_stack_, without_layers
 
 
 class DenseResidual(nn.Module):
@@ -28,6 +29,8 @@ class DenseResidual(nn.Module):
     """
 
     closed_layers: frozenset[int]
+    recomputes = False
+    """Whether activations are computed again in the backward pass; see `recompute`."""
 
     def __init__(
         self,
@@ -57,10 +60,10 @@ class DenseResidual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From (..., width) to the same shape; a closed layer copies its input."""
-        for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
-            if number not in self.closed_layers:
-                x = x + self._act(F.linear(x, weight, bias))
-        return x
+        return through(self._layer, x, open_layers(self), self.recomputes)
+
+    def _layer(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return x + self._act(F.linear(x, weight, bias))
 
     def without(self, layers: Iterable[int]) -> "DenseResidual":
         """A new stack that lacks these layers, numbered from 1; equal to closing them, and cheaper."""

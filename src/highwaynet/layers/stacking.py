@@ -39,6 +39,31 @@ def start_stack_(weight: Tensor, bias: Tensor, init: Init, *, std: float, genera
         bias.zero_()
 
 
+class Closable(Stack, Protocol):
+    """A stack whose layers can be closed."""
+
+    closed_layers: frozenset[int]
+
+
+def open_layers(stack: Closable) -> list[tuple[Tensor, Tensor]]:
+    """Weight and bias of each layer that is not closed.
+
+    Taken apart by unbind, not by indexing: its backward writes each layer's gradient once, where indexing adds up whole stacks.
+    """
+    layers = enumerate(zip(stack.weight.unbind(), stack.bias.unbind(), strict=True), start=1)
+    return [parameters for number, parameters in layers if number not in stack.closed_layers]
+
+
+def single_layer(stack: StackT, number: int) -> StackT:
+    """One layer of a stack (numbered from 1) as a stack of its own, on the same memory and without gradients."""
+    layer = copy.copy(stack)
+    parameters = {name: getattr(stack, name).detach()[number - 1 : number] for name in ("weight", "bias")}
+    layer.__dict__["_parameters"] = {name: nn.Parameter(part, requires_grad=False) for name, part in parameters.items()}
+    if hasattr(stack, "closed_layers"):
+        layer.__dict__["closed_layers"] = frozenset({1} if number in stack.closed_layers else ())
+    return layer
+
+
 def without_layers(stack: StackT, removed: Iterable[int]) -> StackT:
     """A copy of the stack that lacks the layers with these numbers (from 1); raises ValueError if one does not exist."""
     numbers, count = {index(number) for number in removed}, stack.weight.shape[0]

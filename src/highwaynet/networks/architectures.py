@@ -17,7 +17,8 @@ def plan_of(spec: "NetworkSpec", outputs: int) -> Plan:
 def _dense(spec: "NetworkSpec", outputs: int) -> list[Part]:
     if spec.kind == "maxout":
         raise ValueError("there is no dense stack of maxout layers")
-    return [Dense(spec.width or 1), DenseStack(spec.kind, spec.depth - 1), _head(outputs)]
+    drop = _dropouts(spec)
+    return [Dense(spec.width or 1), next(drop), DenseStack(spec.kind, spec.depth - 1), next(drop), _head(outputs)]
 
 
 def _mnist(spec: "NetworkSpec", outputs: int) -> list[Part]:

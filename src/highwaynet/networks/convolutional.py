@@ -3,9 +3,11 @@
 import copy
 import math
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from operator import index
 from typing import Any
 
+import torch
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.conv_highway import ConvHighway
@@ -13,17 +15,18 @@ from highwaynet.layers.conv_plain import ConvPlain
 from highwaynet.layers.conv_residual import ConvResidual
 from highwaynet.layers.convolution import channels_last
 from highwaynet.layers.dense_plain import DensePlain
+from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.lesion import Gated
 from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
 from highwaynet.layers.names import Init
+from highwaynet.layers.recomputation import segments, through_modules
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import (
     Companion,
     Conv,
     Dense,
     DenseStack,
-    Dropout,
     GlobalPool,
     HighwayConv,
     Part,
@@ -32,6 +35,7 @@ from highwaynet.networks.plan import (
     Shape,
     walk,
 )
+from highwaynet.networks.plan import Dropout as DropoutPart
 from highwaynet.networks.spec import NetworkSpec
 
 
@@ -65,6 +69,9 @@ class ConvNetwork(nn.Module):
         head: Place of the module that gives the outputs.
     """
 
+    recomputes = False
+    """Whether activations are computed again in the backward pass; see `recompute`."""
+
     def __init__(self, input_shape: Shape, layers: Sequence[nn.Module], head: int) -> None:
         super().__init__()
         self.input_shape = input_shape
@@ -85,6 +92,8 @@ class ConvNetwork(nn.Module):
                 f"images of shape {tuple(x.shape)}: this network takes (batch, {', '.join(map(str, self.input_shape))}), {wanted} each"
             )
         x = channels_last(x)
+        if self.recomputes and not return_gates and torch.is_grad_enabled():
+            return self._recomputing(x, return_companions)
         gates: list[list[Tensor]] = []
         companions = []
         for layer in self.layers:
@@ -99,6 +108,17 @@ class ConvNetwork(nn.Module):
         extras: list[list[Tensor]] = [list(gate) for gate in zip(*gates, strict=True)] if gates else [[]] * return_gates
         extras += [companions] if return_companions else []
         return (x, *extras) if return_gates or return_companions else x
+
+    def _recomputing(self, x: Tensor, return_companions: bool) -> Tensor | tuple[Tensor | list[Tensor], ...]:
+        """The same, in segments that are computed again; one ends before each companion."""
+        companions: list[Tensor] = []
+        for part in segments(list(self.layers)):
+            for is_companion, layers in groupby(part, key=lambda layer: isinstance(layer, CompanionHead)):
+                if not is_companion:
+                    x = through_modules(x, list(layers))
+                elif return_companions:
+                    companions += [layer(x) for layer in layers]
+        return (x, companions) if return_companions else x
 
     @property
     def companions(self) -> bool:
@@ -179,8 +199,8 @@ def _module(part: Part, shape: Shape, spec: NetworkSpec, generator: Generator | 
             module = pooling(part.size, part.stride, ceil_mode=part.ceil)
         case GlobalPool():
             module = GlobalAverage()
-        case Dropout(probability=probability):
-            module = nn.Dropout(probability)
+        case DropoutPart(probability=probability):
+            module = Dropout(probability)
         case Companion(outputs=outputs):
             module = CompanionHead(shape[0], outputs, generator)
         case Dense():

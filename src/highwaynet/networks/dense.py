@@ -8,6 +8,7 @@ from torch import Generator, Tensor, nn
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
+from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.networks.spec import NetworkSpec
 
@@ -21,23 +22,25 @@ class DenseNetwork(nn.Module):
         entry: The first plain layer, from the number of inputs to the width.
         stack: The other layers.
         head: From the width to the number of outputs.
+        dropout: Probabilities behind the first layer and before the head.
     """
 
     head_name = "head"
     companions = False
 
-    def __init__(self, entry: DensePlain, stack: DenseStack, head: nn.Linear) -> None:
+    def __init__(self, entry: DensePlain, stack: DenseStack, head: nn.Linear, dropout: tuple[float, ...] = (0.0, 0.0)) -> None:
         super().__init__()
         self.entry, self.stack, self.head = entry, stack, head
+        self.entry_dropout, self.head_dropout = map(Dropout, dropout)
 
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
         """Logits (batch, outputs); with `return_gates` also what a highway stack returns, T (layers, batch, width) and maybe C."""
-        x = self.entry(x.flatten(1))  # (batch, width)
+        x = self.entry_dropout(self.entry(x.flatten(1)))  # (batch, width)
         if not return_gates:
-            logits: Tensor = self.head(self.stack(x))
+            logits: Tensor = self.head(self.head_dropout(self.stack(x)))
             return logits
         x, *gates = self.stack(x, return_gates=True)
-        return self.head(x), *gates
+        return self.head(self.head_dropout(x)), *gates
 
     def without(self, layers: Iterable[int]) -> "DenseNetwork":
         """The network with these layers of its stack removed, numbered from 1; the first plain layer is not counted."""
@@ -77,4 +80,4 @@ def build_dense(spec: NetworkSpec, inputs: int, outputs: int, generator: Generat
     head = nn.Linear(width, outputs)
     initialise_(head.weight, "glorot-uniform", generator=generator)
     nn.init.zeros_(head.bias)
-    return DenseNetwork(entry, stack, head)
+    return DenseNetwork(entry, stack, head, spec.dropout or (0.0, 0.0))

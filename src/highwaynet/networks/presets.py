@@ -18,6 +18,8 @@ CIFAR: Shape = (3, 32, 32)
 
 _START = frozenset({"init", "init_std"})
 _GATES = frozenset({"gate_bias", "carry"})
+_DENSE = _START | {"depth", "width", "activation", "dropout"}
+_NO_DROPOUT = (0.0, 0.0)
 _CONVOLUTIONAL = _START | {"variant", "activation", "dropout"}
 
 
@@ -175,30 +177,30 @@ PRESETS: dict[str, Preset] = {
         kind="highway",
         summary="one plain dense layer, then dense highway layers, then softmax",
         origins={"paper": "paper, section 3.1"},
-        settings=_START | _GATES | {"depth", "width", "activation"},
+        settings=_DENSE | _GATES,
         made_for=MNIST,
         learning_rate=0.2,
-        defaults={"width": 50, "gate_bias": "auto", "carry": "coupled"},
+        defaults={"width": 50, "gate_bias": "auto", "carry": "coupled", "dropout": _NO_DROPOUT},
     ),
     "fc-plain": Preset(
         family="dense",
         kind="plain",
         summary="dense plain layers, then softmax; as many parameters a layer as fc-highway",
         origins={"paper": "paper, section 3.1"},
-        settings=_START | {"depth", "width", "activation"},
+        settings=_DENSE,
         made_for=MNIST,
         learning_rate=0.003,
-        defaults={"width": 71},
+        defaults={"width": 71, "dropout": _NO_DROPOUT},
     ),
     "fc-residual": Preset(
         family="dense",
         kind="residual",
         summary="one plain dense layer, then dense residual layers, then softmax; the width of fc-plain",
         origins={"paper": "dense analogue of He et al. 2015, not in the paper"},
-        settings=_START | {"depth", "width", "activation"},
+        settings=_DENSE,
         made_for=MNIST,
         learning_rate=0.003,
-        defaults={"width": 71},
+        defaults={"width": 71, "dropout": _NO_DROPOUT},
     ),
     "mnist-highway-16": _mnist(16),
     "mnist-highway-32": _mnist(32),

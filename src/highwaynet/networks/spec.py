@@ -55,8 +55,8 @@ class NetworkSpec(Spec):
     """highway-a and -b and their twins: a 1×1 convolution before global average pooling (gap), or a dense layer behind it (dense)."""
 
     dropout: Annotated[tuple[Annotated[float, Field(ge=0, lt=1)], ...], Field(strict=False)] | None = None
-    """Convolutional networks: probability of dropout at each of the network's places, for instance [0.0, 0.05, 0.1, 0.2] for the input and
-    behind each of three stages."""
+    """Probability of dropout at each of the network's places. Dense networks have two, behind the first layer and before the softmax;
+    convolutional ones for instance [0.0, 0.05, 0.1, 0.2], for the input and behind each of three stages."""
 
     shortcut: Shortcut | None = None
     """Convolutional residual networks: how x changes shape where it must, pad (zero maps) or project (a 1×1 convolution)."""
@@ -141,6 +141,7 @@ class NetworkSpec(Spec):
         own = preset.by_variant.get(self.variant, {}) if self.variant is not None else {}
         places = (preset.defaults | own).get("dropout", ())
         if self.dropout is not None and len(self.dropout) != len(places):
-            where = " (the input, and behind each stage)" if preset.family in {"mnist", "cifar"} else ""
+            where = {"dense": " (behind the first layer, before the softmax)"}.get(preset.family, "")
+            where = " (the input, and behind each stage)" if preset.family in {"mnist", "cifar"} else where
             wanted = f"needs {len(places)} numbers, one for each place{where}" if places else "has no dropout; leave it out"
             raise ValueError(f"network.dropout = {list(self.dropout)}: {self.label} {wanted}")

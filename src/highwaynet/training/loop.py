@@ -17,6 +17,7 @@ from highwaynet.data.augmentation import Augmentation
 from highwaynet.data.dataset import Augment, Dataset
 from highwaynet.data.load import load_dataset
 from highwaynet.data.record import DataRecord
+from highwaynet.layers.dropout import Dropout
 from highwaynet.networks.description import describe
 from highwaynet.networks.spec import MAX_PARAMETERS
 from highwaynet.runs.directory import FINAL, RunDirectory
@@ -148,7 +149,7 @@ def fit(spec: RunSpec, data: Dataset, run: RunDirectory, watcher: Watcher | None
     network = fresh_network(spec, record)
     optimiser = make_optimiser(network, training)
     augmentation = Augmentation(training.crop, training.mirror, training.rotate)
-    drops_out = any(isinstance(module, nn.Dropout) for module in network.modules())
+    drops_out = any(isinstance(module, Dropout) for module in network.modules())
     steps_per_epoch = math.ceil(len(data.train) / training.batch_size)
     steps = training.epochs * steps_per_epoch
 
@@ -195,7 +196,7 @@ def _augment(augmentation: Augmentation, seed: int, epoch: int) -> Augment | Non
     """The same pixels for the same (run seed, epoch, step), whenever the epoch is run."""
     if not augmentation:
         return None
-    return lambda number, images: augmentation.apply(images, generator_for(seed, "augmentation", epoch, number))
+    return lambda number, images, share: augmentation.apply(images, generator_for(seed, "augmentation", epoch, number), share)
 
 
 def _finite(network: nn.Module, *scores: Score) -> bool:
