@@ -145,7 +145,7 @@ def test_a_damaged_run(
 def test_a_damaged_history(highway: Highway, tmp_path: Path, finished_run: Callable[..., RunDirectory]) -> None:
     shutil.copytree(finished_run().path, tmp_path / "run")
     with (tmp_path / "run" / "history.jsonl").open("a") as stream:
-        stream.write('{"epoch": 3, "step')
+        stream.write('{"epoch": 3, "step\n')
     refused(highway("report", "run"), "run/history.jsonl, line 3, is damaged")
     assert not (tmp_path / "report.html").exists()
 
@@ -187,5 +187,6 @@ def test_a_diverging_run_ends_with_one(highway: Highway) -> None:
     arguments = ["--network", "fc-residual", "--activation", "relu", "--depth", 6, "--learning-rate", 1e6]
     result = highway("train", *arguments, "--out", "run")
     assert result.returncode == 1
-    assert "highway: the loss or a weight is no longer finite in epoch 1: try a training.learning_rate below" in result.stderr
+    assert "highway: the loss is no longer finite in epoch 1, step 2: the gradient of " in result.stderr
+    assert "try a training.learning_rate below 1e+06" in result.stderr
     assert "Traceback" not in result.stderr

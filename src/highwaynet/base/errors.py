@@ -8,6 +8,12 @@ class HighwayError(Exception):
     """Something went wrong that one sentence explains; the command ends with exit code 1."""
 
     exit_code = 1
+    told = False
+    """Whether another process tells it."""
+    own = False
+    """Whether a process that does not lead met it after it had joined the others."""
+    everywhere = False
+    """Whether all processes of a run meet it together."""
 
 
 class InputError(HighwayError):

@@ -24,11 +24,29 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
+        _sync_folder(path.parent)
     except OSError as error:
         raise cannot("write", path, error) from error
     finally:  # also when interrupted
         with suppress(OSError):
             temporary.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last through a power failure, where the system lets folders be synced."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of writers that were killed."""
+    for path in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            path.unlink()
 
 
 def read_bytes(path: Path) -> bytes:

@@ -61,6 +61,16 @@ def validated(spec: type[SpecT], values: dict[str, Any], section: str = "") -> S
         raise InputError(_sentence(spec, error.errors(), section)) from error
 
 
+def parsed(kind: type[SpecT], text: str, place: str) -> SpecT:
+    """A record read from JSON; `place` is named in the error if it is damaged."""
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        field = ".".join(str(part) for part in detail["loc"])
+        raise InputError(f"{place} is damaged: {field + ': ' if field else ''}{detail['msg']}") from error
+
+
 def _sentence(spec: type[BaseModel], details: list[ErrorDetails], section: str) -> str:
     clauses: dict[str, list[str]] = {}  # a field that admits several types has an error for each of them
     for detail in details:

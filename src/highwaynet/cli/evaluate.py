@@ -1,18 +1,19 @@
 """`highway evaluate`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.output import console, print_json
+from highwaynet.cli.output import CHECKPOINT, console, print_json
 from highwaynet.data.names import Part
 
 
 def evaluate_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     split: Annotated[Part, typer.Option(help="Which part of the data.")] = "test",
+    checkpoint: Annotated[Literal["final", "best"], typer.Option(help=CHECKPOINT)] = "final",
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -27,10 +28,10 @@ def evaluate_command(
 
     use_data_root(data_root)
     directory = RunDirectory.open(run)
-    model = load(run)
+    model = load(run, checkpoint)
     data = load_dataset(directory.read_spec().data, model.preparation)
     score = evaluate(model.network, data.part(split))
     if as_json:
-        print_json({"run": str(run), "split": split, **score.model_dump(exclude_none=True)})
+        print_json({"run": str(run), "checkpoint": checkpoint, "split": split, **score.model_dump(exclude_none=True)})
     else:
         console.print(f"{split}: {score} ({score.samples:,} samples)")

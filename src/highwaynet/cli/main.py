@@ -1,4 +1,4 @@
-"""The command `highway`, and how every command ends: 0 fine, 2 wrong input, 130 interrupted, 1 anything else."""
+"""The command `highway`, and how every command ends: 0 fine, 2 wrong input, 130 or 143 interrupted, 1 anything else."""
 
 import io
 import os
@@ -17,8 +17,11 @@ from highwaynet.cli.networks import networks_command
 from highwaynet.cli.output import console, messages
 from highwaynet.cli.predict import predict_command
 from highwaynet.cli.report import report_command
+from highwaynet.cli.runs import runs_command
 from highwaynet.cli.train import train_command
 from highwaynet.kernels.native import active_kernel
+
+_RANK = os.environ.get("RANK", "0")  # set by torchrun
 
 app = typer.Typer(
     name="highway",
@@ -35,6 +38,7 @@ app.command("predict")(predict_command)
 app.command("networks")(networks_command)
 app.add_typer(data_app)
 app.command("report")(report_command)
+app.command("runs")(runs_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -62,7 +66,9 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = _end("interrupted", 130)
     except HighwayError as error:
-        code = _end(str(error), error.exit_code)
+        # Before processes have joined, all of them meet the same error: the first one tells it.
+        quiet = error.told or (_RANK != "0" and not error.own)
+        code = error.exit_code if quiet else _end(f"process {_RANK}: {error}" if error.own else str(error), error.exit_code)
     except BrokenPipeError:  # the reader of a pipe left; nothing to say, and nobody to say it to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1

@@ -6,6 +6,9 @@ from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
 
+CHECKPOINT = "Which weights: final (after the last epoch) or best (lowest validation loss)."
+"""Help of the option of several commands."""
+
 # Paths and names are printed as they are: no markup, no emoji codes.
 console = Console(highlight=False, markup=False, emoji=False)
 messages = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -17,10 +20,10 @@ def print_json(answer: Any) -> None:
 
 
 def print_table(columns: list[tuple[str, str]], rows: list[list[str]], title: str | None = None) -> None:
-    """A table on standard output; columns are (heading, "left" or "right"). Lines longer than a narrow screen are folded."""
+    """A table on standard output; columns are (heading, "left", "right" or "whole"). On a narrow screen left ones are folded."""
     table = Table(title=title, title_justify="left", header_style="bold")
     for heading, side in columns:
-        table.add_column(heading, justify="right" if side == "right" else "left", overflow="fold")
+        table.add_column(heading, justify="right" if side == "right" else "left", overflow="fold", no_wrap=side != "left")
     for row in rows:
         table.add_row(*row)
     console.print(table)

@@ -11,7 +11,7 @@ from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.recipes import recipes_of
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
-from highwaynet.runs.training_spec import TrainingSpec
+from highwaynet.runs.training_spec import COMPUTING, TrainingSpec
 
 
 def gather_spec(source: Path | None, flags: dict[str, str | None], settings: list[str]) -> RunSpec:
@@ -46,7 +46,7 @@ DEPENDENT = {
         "training.crop",
         "training.mirror",
     ),
-    "training.recipe": (*(f"training.{name}" for name in TrainingSpec.model_fields if name != "threads"), "data.preprocessing"),
+    "training.recipe": (*(f"training.{name}" for name in TrainingSpec.model_fields if name not in COMPUTING), "data.preprocessing"),
     "training.schedule": ("training.decay", "training.milestones", "training.schedule_in", "training.warm_up"),
     "training.optimiser": ("training.momentum", "training.nesterov", "training.smoothing"),
 }
@@ -54,7 +54,7 @@ DEPENDENT = {
 
 OTHER_FAMILY = (
     *(f"network.{name}" for name in NetworkSpec.model_fields if name != "name"),
-    *(f"training.{name}" for name in TrainingSpec.model_fields if name not in {"epochs", "threads"}),
+    *(f"training.{name}" for name in TrainingSpec.model_fields if name not in {"epochs", *COMPUTING}),
     "data.preprocessing",
 )
 """The same where the network becomes one of another family: what was right for the one does not fit the other."""

@@ -3,13 +3,13 @@
 import csv
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.text import percent
-from highwaynet.cli.output import print_json, print_table
+from highwaynet.cli.output import CHECKPOINT, print_json, print_table
 
 SHOWN = 40
 """Rows of the table on a terminal."""
@@ -18,6 +18,7 @@ SHOWN = 40
 def predict_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     inputs: Annotated[list[Path], typer.Argument(help="Images or folders of images, .npy or .npz arrays, or tables.")],
+    checkpoint: Annotated[Literal["final", "best"], typer.Option(help=CHECKPOINT)] = "final",
     as_json: Annotated[bool, typer.Option("--json", help="Print all answers as JSON, with all probabilities.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all answers as CSV, with all probabilities.")] = False,
 ) -> None:
@@ -33,7 +34,7 @@ def predict_command(
     from highwaynet.runs.model import load
     from highwaynet.runs.new_inputs import read_new_inputs
 
-    model = load(run)
+    model = load(run, checkpoint)
     answers: list[dict[str, Any]] = []
     for names, raw in read_new_inputs(inputs, model.data):
         if model.data.task == "regression":

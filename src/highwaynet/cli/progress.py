@@ -23,7 +23,7 @@ class TrainingProgress:
     def __init__(self, title: str, epochs: int) -> None:
         self._epochs = epochs
         self._title = title
-        self._samples = 0
+        self._samples = self._first = 0
         self._started = self._shown = 0.0
         self._narrow = messages.width < 110
         self._bar: Progress | None = None
@@ -46,9 +46,14 @@ class TrainingProgress:
             self._bar.refresh()
             self._bar.stop()
 
-    def started(self, data: DataRecord) -> None:
+    def started(self, data: DataRecord, epochs: int, steps: int) -> None:
         """Say what was found; nothing is shown before, so that refused input gets its one sentence and nothing else."""
-        self._started = time.perf_counter()
+        again = bool(self._started)
+        self._started, self._first, self._samples = time.perf_counter(), epochs, epochs * data.train
+        if self._bar:
+            self._bar.update(self._task, completed=self._samples, total=self._epochs * data.train)
+        if again:  # the run went back
+            return
         parts = f"{data.train:,} to train on, {data.validation:,} for validation, {data.test:,} for testing"
         self._say(f"{self._title}, on {data.found} ({parts})")
         if self._bar:
@@ -68,11 +73,14 @@ class TrainingProgress:
         """Show what the epoch brought."""
         state = self._text(record, timing)
         if self._bar:
-            total = self._samples / record.epoch * self._epochs
-            self._bar.update(self._task, completed=self._samples, total=total, state=state)
+            self._bar.update(self._task, completed=self._samples, state=state)
         elif record.epoch % max(1, self._epochs // LINES) == 0 or record.epoch in {1, self._epochs}:
-            left = (time.perf_counter() - self._started) / record.epoch * (self._epochs - record.epoch)
+            left = (time.perf_counter() - self._started) / (record.epoch - self._first) * (self._epochs - record.epoch)
             self._say(f"{self._title}  {state}  {left:,.0f} s left")
+
+    def note(self, sentence: str) -> None:
+        """Say it at once."""
+        self._say(f"highway: {sentence}")
 
     def _say(self, line: str) -> None:
         """A line, if anybody still listens: whoever closed the pipe did not want to end the run."""

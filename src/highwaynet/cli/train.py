@@ -1,20 +1,20 @@
 """`highway train`."""
 
-import re
-import shlex
-from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
 
+from highwaynet.base.errors import InputError
 from highwaynet.base.specs import help_for
 from highwaynet.cli.data import DATA_ROOT, data_flags, use_data_root
-from highwaynet.cli.output import console, print_json
+from highwaynet.cli.output import print_json
 from highwaynet.cli.overrides import gather_spec
+from highwaynet.cli.training import Way, print_answer, train_one, train_seeds
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.spec import NetworkSpec
+from highwaynet.runs.naming import default_path
 from highwaynet.runs.spec import RunSpec
 from highwaynet.runs.training_spec import TrainingSpec
 
@@ -22,16 +22,6 @@ from highwaynet.runs.training_spec import TrainingSpec
 def _flag(spec: type[BaseModel], field: str, kind: str) -> Any:
     """A flag for a field. Its text is checked by the spec, so that flags and files are refused in the same words."""
     return typer.Option(metavar=kind, help=help_for(spec, field))
-
-
-def default_path(spec: RunSpec) -> Path:
-    """Where a run goes if nothing is said: a name of its own for each."""
-    data = spec.data.name if spec.data.built_in else Path(spec.data.name).stem
-    depth = "" if spec.network.preset.convolutional else f"-{spec.network.depth}"
-    network = re.sub(r"[ (),]+", "-", spec.network.label).strip("-")
-    name = f"{network}{depth}-{data}-seed{spec.seed}"
-    numbers = (f"-{number}" for number in count(2))
-    return next(path for suffix in chain([""], numbers) if not (path := Path("runs") / f"{name}{suffix}").exists())
 
 
 def train_command(
@@ -58,13 +48,27 @@ def train_command(
     learning_rate: Annotated[str | None, _flag(TrainingSpec, "learning_rate", "NUMBER")] = None,
     momentum: Annotated[str | None, _flag(TrainingSpec, "momentum", "NUMBER")] = None,
     decay: Annotated[str | None, _flag(TrainingSpec, "decay", "NUMBER")] = None,
+    clip_norm: Annotated[str | None, _flag(TrainingSpec, "clip_norm", "NUMBER")] = None,
+    on_divergence: Annotated[str | None, _flag(TrainingSpec, "on_divergence", "NAME")] = None,
+    patience: Annotated[str | None, _flag(TrainingSpec, "patience", "EPOCHS")] = None,
     threads: Annotated[str | None, _flag(TrainingSpec, "threads", "INTEGER")] = None,
+    device: Annotated[str | None, _flag(TrainingSpec, "device", "NAME")] = None,
+    precision: Annotated[str | None, _flag(TrainingSpec, "precision", "NAME")] = None,
+    compile_: Annotated[bool, typer.Option("--compile", help=help_for(TrainingSpec, "compile"))] = False,
+    recompute: Annotated[bool, typer.Option("--recompute", help=help_for(TrainingSpec, "recompute"))] = False,
+    checkpoint: Annotated[str | None, _flag(TrainingSpec, "checkpoint", "INTERVAL")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help=help_for(TrainingSpec, "tensorboard"))] = False,
     seed: Annotated[str | None, _flag(RunSpec, "seed", "INTEGER")] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Set any field of the run's spec; repeatable."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run directory to make; by default a folder below runs/.")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, max=1000, help="Train so many networks, which differ in their seed alone, and report best (mean ± std)."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, or begin it where there is none yet.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in that directory.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -72,7 +76,8 @@ def train_command(
 
     Example: highway train --network fc-highway --depth 50 --epochs 30
 
-    Settings come from the TOML file, then the flags, then --set; the spec.toml of a run repeats it.
+    Settings come from the TOML file, then the flags, then --set; the spec.toml of a run repeats it. An interrupted run goes on with
+    `highway train RUN --resume`, and ends with the same numbers. On several processes: torchrun --nproc-per-node 4 -m highwaynet train ...
     """
     flags: dict[str, str | None] = {
         "network.name": network,
@@ -91,25 +96,36 @@ def train_command(
         "training.learning_rate": learning_rate,
         "training.momentum": momentum,
         "training.decay": decay,
+        "training.clip_norm": clip_norm,
+        "training.on_divergence": on_divergence,
+        "training.patience": patience,
         "training.threads": threads,
+        "training.device": device,
+        "training.precision": precision,
+        "training.compile": "true" if compile_ else None,
+        "training.recompute": "true" if recompute else None,
+        "training.checkpoint": checkpoint,
+        "training.tensorboard": "true" if tensorboard else None,
         "seed": seed,
     }
     use_data_root(data_root)
     spec = gather_spec(config, flags, set_ or [])
-    path = out or default_path(spec)
+    if overwrite and resume:
+        raise InputError("--overwrite and --resume: choose one of them")
+    if resume and out is None and config is not None and config.is_dir():
+        out = config
 
-    from highwaynet.cli.progress import TrainingProgress
-    from highwaynet.training.loop import train
+    from highwaynet.training.distribution import join_world
 
-    with TrainingProgress(f"{spec.network.label}, {spec.network.depth} layers", spec.training.epochs) as progress:
-        run = train(spec, path, overwrite=overwrite, watcher=progress)
-    last = run.read_history()[-1]
+    with join_world(spec.training.device) as world:
+        again = resume or world.restarts > 0  # torchrun starts the same command again
+        ending = f"{seeds}seeds" if seeds else None
+        path = out or Path(world.lead(lambda: str(default_path(spec, existing=again, ending=ending)).encode()).decode())
+        way = Way(overwrite=overwrite and not again, resume=again, world=world)
+        answer = train_seeds(spec, path, seeds, way) if seeds else train_one(spec, path, way)
+        if not world.leads:
+            return
     if as_json:
-        print_json({"run": str(path), "last_epoch": last.model_dump(exclude_none=True)})
-        return
-    checked = f"; validation {last.validation}" if last.validation else ""
-    console.print(f"last epoch: training {last.train}{checked}", soft_wrap=True)
-    place = shlex.quote(str(path))
-    console.print(
-        f"run: {place}\nnext: highway evaluate {place}\n      highway predict {place} FILE...\n      highway report {place}", soft_wrap=True
-    )
+        print_json(answer)
+    else:
+        print_answer(answer)

@@ -5,32 +5,35 @@ history.jsonl          a line per epoch; equal runs have equal histories
 timing.jsonl           a line per epoch; what depends on the clock
 environment.json       versions, machine, threads, kernel
 events.log             what happened when
-checkpoints/           NAME.safetensors with NAME.json beside it (checksum)
+checkpoints/           NAME.safetensors with NAME.json beside it (checksums); see checkpoints.py
 analysis/              records made from the finished run
+tensorboard/           TensorBoard events, on request
 """
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import safetensors
-import safetensors.torch
 from pydantic import BaseModel, ValidationError
-from torch import Tensor
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, read_bytes, read_text, sha256, write_atomically
+from highwaynet.base.files import cannot, read_bytes, read_text, remove_leftovers, sha256, write_atomically
+from highwaynet.base.specs import parsed
 from highwaynet.data.preparation import Preparation
-from highwaynet.runs.records import CheckpointRecord, EpochRecord, StoredData, TimingRecord
+from highwaynet.runs.checkpoints import FINAL, Checkpoints
+from highwaynet.runs.lock import FolderLock
+from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
+from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
-FINAL = "final"
 DATA = "data.json"
+HISTORY, TIMING, EVENTS, ENVIRONMENT = "history.jsonl", "timing.jsonl", "events.log", "environment.json"
 ANALYSES = ("evaluation", "gates", "lesions")
 """The records that may lie in analysis/."""
 
@@ -40,6 +43,8 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = FolderLock(path)
+        self.checkpoints = Checkpoints(path / "checkpoints", {"spec_sha256": path / SPEC, "data_sha256": path / DATA})
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool) -> None:
@@ -56,19 +61,24 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool = False) -> "RunDirectory":
-        """Start a run directory; with `overwrite`, the files of an earlier run there are removed first."""
-        cls.check_free(path, overwrite=overwrite)
+        """Start a run directory; see `start`."""
         run = cls(path)
-        try:
-            run._remove_own_files()
-            path.mkdir(parents=True, exist_ok=True)
-            # The spec comes first: with it the folder counts as a run directory and can be overwritten, whatever happens next.
-            write_atomically(path / SPEC, spec.to_toml())
-            run._checkpoints.mkdir(exist_ok=True)
-        except OSError as error:
-            raise cannot("create", path, error) from error
-        write_atomically(path / "environment.json", json.dumps(environment, indent=2) + "\n")
+        run.start(spec, environment, overwrite=overwrite)
         return run
+
+    def start(self, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool = False) -> None:
+        """Make the folder and lock it; with `overwrite`, the files of an earlier run there are removed first."""
+        self.check_free(self.path, overwrite=overwrite)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.lock()
+            self._remove_own_files()
+        except OSError as error:
+            raise cannot("create", self.path, error) from error
+        # The spec comes first: with it the folder counts as a run directory and can be overwritten, whatever happens next.
+        write_atomically(self.path / SPEC, spec.to_toml())
+        self.checkpoints.make_folder()
+        write_atomically(self.path / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
@@ -79,14 +89,23 @@ class RunDirectory:
             raise InputError(f"{path} is not a run directory: it has no {SPEC}")
         return cls(path)
 
+    def lock(self) -> None:
+        """Be the only writer until `unlock`, or until the process ends; raises InputError where another process writes."""
+        self._lock.acquire()
+
+    def unlock(self) -> None:
+        """Let others write."""
+        self._lock.release()
+
     @property
     def name(self) -> str:
         """The last part of its path."""
         return self.path.resolve().name
 
     @property
-    def _checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+    def tensorboard_folder(self) -> Path:
+        """Where TensorBoard events go."""
+        return self.path / "tensorboard"
 
     @property
     def _analysis(self) -> Path:
@@ -94,24 +113,53 @@ class RunDirectory:
 
     def _remove_own_files(self) -> None:
         # The spec goes last: as long as it is there, the folder counts as a run directory and can be overwritten.
-        own = [self._checkpoints / f"{FINAL}.{suffix}" for suffix in ("json", "safetensors")]
-        own += [self._analysis / f"{name}.json" for name in ANALYSES]
-        names = ("history.jsonl", "timing.jsonl", "environment.json", DATA, "data.safetensors", "events.log", SPEC)
+        self.checkpoints.remove_all()
+        own = [self._analysis / f"{name}.json" for name in ANALYSES]
+        names = (HISTORY, TIMING, ENVIRONMENT, DATA, "data.safetensors", EVENTS, SPEC)
         own += [self.path / name for name in names]
+        own += self.tensorboard_folder.glob("events.out.tfevents.*")
         for path in own:
             path.unlink(missing_ok=True)
-        for folder in (self._checkpoints, self._analysis):
+        remove_leftovers(self.path)
+        for folder in (self._analysis, self.tensorboard_folder):
             with suppress(OSError):  # somebody else's files may lie there
                 folder.rmdir()
 
     def log(self, event: str) -> None:
         """Add a line with the time to events.log."""
-        self._append("events.log", f"{datetime.now(UTC).isoformat(timespec='seconds')} {event}")
+        self._append(EVENTS, f"{datetime.now(UTC).isoformat(timespec='seconds')} {event}")
 
     def add_epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
         """Add the lines of one epoch."""
-        self._append("history.jsonl", record.model_dump_json(exclude_none=True))
-        self._append("timing.jsonl", timing.model_dump_json())
+        self._append(HISTORY, record.model_dump_json(exclude_none=True))
+        self._append(TIMING, timing.model_dump_json())
+
+    def history_sizes(self) -> tuple[int, int]:
+        """How long history.jsonl and timing.jsonl are, after what was written to them has reached the disk."""
+        return self._synced_size(HISTORY), self._synced_size(TIMING)
+
+    def cut_history(self, history_bytes: int, timing_bytes: int) -> None:
+        """Take history.jsonl and timing.jsonl back to earlier lengths; raises InputError where one is shorter."""
+        lengths = {HISTORY: history_bytes, TIMING: timing_bytes}
+        for name, length in lengths.items():
+            if self._synced_size(name) < length:
+                raise InputError(f"{self.path / name} is damaged: it is shorter than when the checkpoint was made")
+        for name, length in lengths.items():
+            if length or (self.path / name).exists():
+                try:
+                    os.truncate(self.path / name, length)
+                except OSError as error:
+                    raise cannot("write", self.path / name, error) from error
+
+    def _synced_size(self, name: str) -> int:
+        try:
+            with (self.path / name).open("rb+") as stream:
+                os.fsync(stream.fileno())
+                return os.fstat(stream.fileno()).st_size
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise cannot("write", self.path / name, error) from error
 
     def _append(self, name: str, line: str) -> None:
         try:
@@ -126,27 +174,47 @@ class RunDirectory:
 
     def read_history(self) -> list[EpochRecord]:
         """The epochs, in order; raises InputError if the file is missing, empty or damaged."""
-        path = self.path / "history.jsonl"
+        path = self.path / HISTORY
         history = []
-        for number, line in enumerate(read_text(path).splitlines(), start=1):
-            record = _parsed(EpochRecord, line, f"{path}, line {number},")
+        for number, line in enumerate(self._lines(HISTORY), start=1):
+            record = parsed(EpochRecord, line, f"{path}, line {number},")
             if record.epoch != number:
                 raise InputError(f"{path}, line {number}, is damaged: it is about epoch {record.epoch}")
             history.append(record)
         if not history:
             raise InputError(f"{path} is empty: no epoch of this run was finished; train it again")
-        if (self._checkpoints / f"{FINAL}.json").is_file() and (epochs := self.checkpoint_record().epoch) != len(history):
+        if self.finished and (epochs := self.checkpoints.record(FINAL).epoch) != len(history):
             raise InputError(f"{path} is damaged: it has {len(history)} of the run's {epochs} epochs")
         return history
 
+    @property
+    def has_history(self) -> bool:
+        """Whether an epoch ended."""
+        path = self.path / HISTORY
+        return path.is_file() and bool(self._lines(HISTORY))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the weights after the last epoch are there."""
+        return FINAL in self.checkpoints.names(FINAL)
+
     def read_seconds(self) -> float:
         """The time that the training took so far."""
-        path = self.path / "timing.jsonl"
-        return sum(_parsed(TimingRecord, line, str(path)).seconds for line in read_text(path).splitlines())
+        return sum(parsed(TimingRecord, line, str(self.path / TIMING)).seconds for line in self._lines(TIMING))
+
+    def read_events(self) -> list[str]:
+        """What happened, without the times; empty where nothing is written."""
+        path = self.path / EVENTS
+        return [line.partition(" ")[2] for line in self._lines(EVENTS)] if path.is_file() else []
+
+    def _lines(self, name: str) -> list[str]:
+        """The lines of a file to which lines are added; a writer that was killed or ran out of room may have left half a line."""
+        text = read_text(self.path / name)
+        return text[: text.rfind("\n") + 1].splitlines()
 
     def read_environment(self) -> dict[str, Any]:
         """Where it was run."""
-        path = self.path / "environment.json"
+        path = self.path / ENVIRONMENT
         try:
             environment = json.loads(read_text(path))
         except ValueError as error:
@@ -157,47 +225,23 @@ class RunDirectory:
 
     def save_preparation(self, preparation: Preparation) -> None:
         """Keep what was learned from the training samples; the record comes last and carries the checksum of the tensors."""
-        content = safetensors.torch.save(dict(preparation.preprocessing.state))
+        text, content = pack_preparation(preparation)
         write_atomically(self.path / "data.safetensors", content)
-        stored = StoredData(record=preparation.record, sha256=sha256(content))
-        write_atomically(self.path / DATA, stored.model_dump_json(indent=2) + "\n")
+        write_atomically(self.path / DATA, text)
+
+    @property
+    def has_preparation(self) -> bool:
+        """Whether the run came as far as keeping what was learned from the training samples."""
+        return (self.path / DATA).is_file()
 
     def load_preparation(self) -> Preparation:
         """What was learned from the training samples; raises InputError if it is missing or damaged."""
-        stored = _parsed(StoredData, read_text(self.path / DATA), str(self.path / DATA))
-        return Preparation.restore(stored.record, _checked_tensors(self.path / "data.safetensors", stored.sha256))
-
-    def save_checkpoint(self, name: str, tensors: Mapping[str, Tensor], *, epoch: int, step: int) -> None:
-        """Write tensors and their sidecar; the sidecar comes last, and without it a checkpoint does not count."""
-        content = safetensors.torch.save({key: tensor.contiguous() for key, tensor in tensors.items()})
-        write_atomically(self._checkpoints / f"{name}.safetensors", content)
-        record = CheckpointRecord(
-            epoch=epoch,
-            step=step,
-            sha256=sha256(content),
-            spec_sha256=sha256(read_bytes(self.path / SPEC)),
-            data_sha256=sha256(read_bytes(self.path / DATA)),
-        )
-        write_atomically(self._checkpoints / f"{name}.json", record.model_dump_json(indent=2) + "\n")
-
-    def checkpoint_record(self, name: str = FINAL) -> CheckpointRecord:
-        """The sidecar of a checkpoint; raises InputError if the run has none."""
-        path = self._checkpoints / f"{name}.json"
-        if not path.is_file():
-            raise InputError(f"{self.path} has no checkpoint {name!r} ({path.name} is missing): the run did not finish; train it again")
-        return _parsed(CheckpointRecord, read_text(path), str(path))
-
-    def load_checkpoint(self, name: str = FINAL) -> dict[str, Tensor]:
-        """The tensors of a checkpoint, after its checksum and that of its spec were found right."""
-        record = self.checkpoint_record(name)
-        for file, checksum in ((SPEC, record.spec_sha256), (DATA, record.data_sha256)):
-            if sha256(read_bytes(self.path / file)) != checksum:
-                raise InputError(f"{self.path / file} was changed after the run was made: what it says does not belong to the weights")
-        return _checked_tensors(self._checkpoints / f"{name}.safetensors", record.sha256)
+        return unpack_preparation(read_text(self.path / DATA), read_bytes(self.path / "data.safetensors"), self.path / "data")
 
     def fingerprint(self) -> str:
         """Changes when the spec, the learned statistics or the final weights change; records of analyses are kept under it."""
-        parts = (read_bytes(self.path / SPEC), read_bytes(self.path / DATA), self.checkpoint_record().sha256.encode())
+        final = self.checkpoints.record(self.checkpoints.resolve(FINAL))
+        parts = (read_bytes(self.path / SPEC), read_bytes(self.path / DATA), final.sha256.encode())
         return sha256(b"\n".join(parts))
 
     def save_record(self, name: str, record: BaseModel) -> None:
@@ -214,22 +258,3 @@ class RunDirectory:
             return kind.model_validate_json((self._analysis / f"{name}.json").read_bytes())
         except (OSError, ValidationError):
             return None
-
-
-def _checked_tensors(path: Path, checksum: str) -> dict[str, Tensor]:
-    content = read_bytes(path)
-    if sha256(content) != checksum:
-        raise InputError(f"{path} is damaged: its checksum is not the one in {path.stem}.json; train the run again")
-    try:
-        return safetensors.torch.load(content)
-    except safetensors.SafetensorError as error:
-        raise InputError(f"{path} is not a safetensors file: {error}") from error
-
-
-def _parsed(kind: type[RecordT], text: str, place: str) -> RecordT:
-    try:
-        return kind.model_validate_json(text)
-    except ValidationError as error:
-        detail = error.errors()[0]
-        field = ".".join(str(part) for part in detail["loc"])
-        raise InputError(f"{place} is damaged: {field + ': ' if field else ''}{detail['msg']}") from error

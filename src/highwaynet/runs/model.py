@@ -17,6 +17,7 @@ from highwaynet.data.record import DataRecord
 from highwaynet.data.table_files import Table, read_table, table_of
 from highwaynet.data.tables import TableEncoder
 from highwaynet.networks.build import Network
+from highwaynet.runs.checkpoints import FINAL, Kept
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 
@@ -102,8 +103,13 @@ class TrainedModel:
         return numbers
 
 
-def load(run: str | Path) -> TrainedModel:
-    """The trained network of a run directory; raises InputError if there is none or it is damaged."""
+def load(run: str | Path, checkpoint: Kept = FINAL) -> TrainedModel:
+    """The trained network of a run directory; raises InputError if there is none or it is damaged.
+
+    Args:
+        run: The run directory.
+        checkpoint: "final", the weights after the last epoch, or "best", those with the lowest validation loss.
+    """
     directory = RunDirectory.open(Path(run))
     preparation = directory.load_preparation()
-    return TrainedModel(load_network(directory, data=preparation.record), preparation)
+    return TrainedModel(load_network(directory, checkpoint, data=preparation.record), preparation)

@@ -4,11 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from highwaynet.base.files import sha256
 from highwaynet.base.specs import Spec
 from highwaynet.base.text import loss_text, percent
 from highwaynet.data.record import DataRecord
 
 Count = Annotated[int, Field(ge=0)]
+Measured = Annotated[float, Field(strict=False)]
+"""A number that may be infinite or none, which JSON writes as a text."""
 
 
 class Metrics(Spec):
@@ -46,27 +49,29 @@ class Score(Metrics):
 class EpochRecord(Spec):
     """A line of history.jsonl. Nothing in it depends on the clock, so equal runs have equal histories."""
 
+    model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="strings")  # with on_divergence = ignore
+
     epoch: Annotated[int, Field(ge=1)]
     """Number of the epoch, from 1."""
     step: Count
     """Steps taken since the start."""
     learning_rate: float
     """Learning rate of the epoch's last step."""
-    train_loss: float
+    train_loss: Measured
     """Mean loss over the epoch's samples, each at the moment when it was trained on."""
-    train_accuracy: float | None = None
+    train_accuracy: Measured | None = None
     """Share of correct answers over the same samples."""
-    train_rmse: float | None = None
+    train_rmse: Measured | None = None
     """Regression: root mean squared error over the same samples."""
-    train_r2: float | None = None
+    train_r2: Measured | None = None
     """Regression: R² over the same samples."""
-    validation_loss: float | None = None
+    validation_loss: Measured | None = None
     """Mean loss over the validation data at the end of the epoch."""
-    validation_accuracy: float | None = None
+    validation_accuracy: Measured | None = None
     """Share of correct answers there."""
-    validation_rmse: float | None = None
+    validation_rmse: Measured | None = None
     """Regression: root mean squared error there."""
-    validation_r2: float | None = None
+    validation_r2: Measured | None = None
     """Regression: R² there."""
 
     @classmethod
@@ -105,6 +110,38 @@ class TimingRecord(Spec):
     """Trained samples per second."""
 
 
+class Best(Spec):
+    """The best epoch so far."""
+
+    epoch: Annotated[int, Field(ge=1)]
+    """Its number."""
+    step: Count
+    """Steps that had been taken at its end."""
+    loss: float
+    """Its validation loss, or training loss where there is no validation."""
+
+
+class Progress(Spec):
+    """What has to be known besides tensors to go on with a run. Random numbers follow from seed, epoch and step; none is stored."""
+
+    batch: Count
+    """Batches of the epoch in progress that had been trained on."""
+    tally: tuple[tuple[float, ...], ...]
+    """Sums over the epoch in progress, of each process."""
+    seconds: float
+    """Time spent on the epoch in progress."""
+    history_bytes: Count
+    """Length of history.jsonl then."""
+    timing_bytes: Count
+    """Length of timing.jsonl then."""
+    best: Best | None
+    """The best epoch so far."""
+    rewinds: Count
+    """How often the run had gone back because the loss was not finite; each time the learning rate was halved."""
+    scaler: dict[str, float]
+    """precision = float16: the state of the loss scaling."""
+
+
 class CheckpointRecord(Spec):
     """The JSON sidecar of a checkpoint."""
 
@@ -120,6 +157,21 @@ class CheckpointRecord(Spec):
     """Checksum of the spec.toml that it belongs to."""
     data_sha256: str
     """Checksum of the data.json that it belongs to."""
+    progress: Progress | None = None
+    """Checkpoints from which a run can go on: where it was."""
+    own_sha256: str = ""
+    """Checksum of this record as JSON, without this field."""
+
+    def sealed(self) -> "CheckpointRecord":
+        """The same with its own checksum."""
+        return self.model_copy(update={"own_sha256": self._digest()})
+
+    def is_intact(self) -> bool:
+        """Whether its own checksum is right; the first version had none."""
+        return self.own_sha256 in {"", self._digest()}
+
+    def _digest(self) -> str:
+        return sha256(self.model_dump_json(exclude={"own_sha256"}).encode())
 
 
 class StoredData(Spec):

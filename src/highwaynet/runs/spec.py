@@ -73,6 +73,11 @@ class RunSpec(Spec):
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
 
+def with_training(spec: RunSpec, **changes: Any) -> RunSpec:
+    """The spec with other training settings, whatever a recipe would say."""
+    return spec.model_copy(update={"training": spec.training.model_copy(update=changes)})
+
+
 def _given(section: Any) -> dict[str, Any] | None:
     """The fields of a section that were chosen; None where it is no section, so that its own error is told."""
     if isinstance(section, Spec):

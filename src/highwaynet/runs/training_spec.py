@@ -1,10 +1,15 @@
 """TrainingSpec: how the weights change. Free of torch."""
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from highwaynet.base.specs import Spec
+from highwaynet.runs.interval import Interval
+
+COMPUTING = ("threads", "device", "precision", "compile", "recompute", "checkpoint", "keep", "tensorboard")
+"""Fields that say how a run is computed and kept, not what is learned: they stay when another recipe is chosen."""
 
 Factor = Annotated[float, Field(ge=0, le=1000)]
 
@@ -69,6 +74,23 @@ class TrainingSpec(Spec):
     warm_up: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the run in which the learning rate first rises, in a line, from near 0."""
 
+    clip_norm: Annotated[float, Field(gt=0)] | None = None
+    """Longest gradient, over all parameters together: longer ones are shortened to it."""
+
+    clip_value: Annotated[float, Field(gt=0)] | None = None
+    """Largest number in a gradient: larger ones are cut to it, of either sign."""
+
+    on_divergence: Literal["stop", "rewind", "ignore"] = "stop"
+    """What happens when the loss is no longer finite: stop; rewind, which goes back to the last checkpoint and halves the learning rate; or
+    ignore."""
+
+    max_rewinds: Annotated[int, Field(ge=1, le=100)] = 5
+    """on_divergence = rewind: how often, before the run stops all the same."""
+
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Early stopping: end the run after so many epochs without a lower validation loss (training loss where nothing is kept for
+    validation)."""
+
     companion_weight: Annotated[float, Field(ge=0, le=100)] = 0.3
     """Networks with deep supervision: weight of each companion's loss at the start; it falls in a line to 0."""
 
@@ -84,6 +106,34 @@ class TrainingSpec(Spec):
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Threads to compute with; by default all cores, and the run's spec says how many. Equal numbers to the bit need equally many."""
 
+    device: str | None = None
+    """What computes: cpu, cuda, cuda:1, mps. By default a GPU that CUDA finds, else the processor."""
+
+    precision: Literal["float32", "float64", "bfloat16", "float16"] = "float32"
+    """Numbers to compute with. bfloat16 and float16 are mixed: weights and validation stay in float32."""
+
+    compile: bool = False
+    """Compile the network with torch.compile before the first step; that takes a while and pays on a GPU."""
+
+    recompute: bool = False
+    """For extreme depth: keep activations at a few layers alone and compute the others again in the backward pass. Memory then grows with
+    the square root of depth, and a step takes about a third longer; the numbers stay the same."""
+
+    checkpoint: str | None = None
+    """How often the run's state is saved, so that it can be resumed: a number of steps, epochs or minutes, for instance "500 steps". By
+    default every minute; with on_divergence = rewind every epoch, so that where it goes back to does not depend on the clock."""
+
+    keep: Annotated[int, Field(ge=1, le=1000)] = 2
+    """How many saved states are kept; the weights with the lowest validation loss are kept besides."""
+
+    tensorboard: bool = False
+    """Also write losses, learning rate and speed as TensorBoard events; needs the extra tensorboard."""
+
+    @property
+    def interval(self) -> Interval:
+        """How often the run's state is saved."""
+        return Interval.parse(self.checkpoint or ("1 epoch" if self.on_divergence == "rewind" else "1 minute"))
+
     @model_validator(mode="after")
     def _check(self) -> "TrainingSpec":
         if self.nesterov and (self.optimiser != "sgd" or self.momentum == 0):
@@ -95,6 +145,13 @@ class TrainingSpec(Spec):
                 "needs training.milestones" if self.schedule == "multi-step" else "has no milestones; leave them out, or choose multi-step"
             )
             raise ValueError(f"training.schedule = {self.schedule!r}: {way}")
+        if self.device is not None and not re.fullmatch(r"cpu|mps|(cuda|xpu)(:\d+)?", self.device):
+            raise ValueError(f"training.device = {self.device!r}: should be cpu, cuda, cuda:N, xpu, xpu:N or mps")
+        if self.checkpoint is not None:
+            try:
+                Interval.parse(self.checkpoint)
+            except ValueError as error:
+                raise ValueError(f"training.checkpoint = {self.checkpoint!r}: {error}") from error
         if self.milestones and list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"training.milestones = {list(self.milestones)}: must rise")
         return self

@@ -1,0 +1,53 @@
+"""`highway runs`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from highwaynet.base.text import loss_text
+from highwaynet.cli.output import console, print_json, print_table
+
+
+def runs_command(
+    folder: Annotated[Path, typer.Argument(help="Where to look, folders inside included.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """List runs: what each trains, how far it is, how good, and whether it is running, finished or can be resumed.
+
+    Example: highway runs runs/
+    """
+    from highwaynet.runs.listing import RunSummary, find_runs
+
+    def row(run: RunSummary) -> list[str]:
+        last = run.last
+        losses = [loss_text(last.train_loss) if last else "", loss_text(last.validation.loss) if last and last.validation else ""]
+        metrics = (last.validation or last.train).headline if last else ""
+        minutes, seconds = divmod(round(run.seconds), 60)
+        epoch = f"{last.epoch if last else 0}/{run.epochs}"
+        name = str(Path(run.run).relative_to(folder)) if Path(run.run) != folder else run.run
+        return [name, run.state, epoch, *losses, metrics, f"{minutes}:{seconds:02}"]
+
+    found = find_runs(folder)
+    if as_json:
+        print_json([run.model_dump(exclude_none=True) for run in found])
+        return
+    if not found:
+        console.print(f"no runs in {folder}; make one with highway train", soft_wrap=True)
+        return
+
+    columns = [
+        ("run", "left"),
+        ("state", "whole"),
+        ("epoch", right),
+        ("loss", right),
+        ("val. loss", right),
+        ("accuracy", right),
+        ("time", right),
+    ]
+    print_table(columns, [row(run) for run in found])
+    for run in found:
+        if run.problem:
+            console.print(f"damaged: {run.problem}", soft_wrap=True)
+    if any(run.state in {"interrupted", "stopped"} for run in found):
+        console.print("go on with one that did not finish: highway train RUN --resume")

@@ -1,0 +1,127 @@
+"""The folder checkpoints/ of a run: NAME.safetensors with NAME.json beside it.
+
+The sidecar comes last and carries the checksums; without it a checkpoint does not count. Names are "final", "best-STEP" and "step-STEP",
+each of which is written once: a new checkpoint never replaces an older one that is still needed.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from highwaynet.base.errors import InputError
+from highwaynet.base.files import cannot, read_bytes, read_text, remove_leftovers, sha256, write_atomically
+from highwaynet.base.specs import parsed
+from highwaynet.runs.records import CheckpointRecord, Progress
+
+Kept = Literal["final", "best"]
+FINAL: Kept = "final"
+"""The checkpoints of which there is one: the weights after the last epoch, and those with the lowest validation loss."""
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: Where they lie.
+        belongs_to: The files of the run, by the field that has their checksum, with which a checkpoint must agree.
+    """
+
+    def __init__(self, folder: Path, belongs_to: Mapping[str, Path]) -> None:
+        self.folder, self._belongs_to = folder, dict(belongs_to)
+
+    def make_folder(self) -> None:
+        """Make the folder, and remove what interrupted writers left in it."""
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise cannot("create", self.folder, error) from error
+        remove_leftovers(self.folder)
+        for kind in ("step-", "best-"):
+            for path in self.folder.glob(f"{kind}*.safetensors"):
+                if not path.with_suffix(".json").exists():
+                    with suppress(OSError):
+                        path.unlink()
+
+    def names(self, kind: str) -> list[str]:
+        """The names of one kind ("step", "best" or "final"), the newest first."""
+        return sorted((path.stem for path in self.folder.glob(f"{kind}*.json")), key=_step_in, reverse=True)
+
+    def save(self, name: str, tensors: Mapping[str, Tensor], *, epoch: int, step: int, progress: Progress | None = None) -> None:
+        """Write tensors, then their sidecar."""
+        self.remove(name)  # a run that went back comes to the same step again: the old sidecar must not stand beside new tensors
+        content = safetensors.torch.save({key: tensor.detach().contiguous().cpu() for key, tensor in tensors.items()})
+        write_atomically(self.folder / f"{name}.safetensors", content)
+        owners = {field: sha256(read_bytes(path)) for field, path in self._belongs_to.items()}
+        record = CheckpointRecord.model_validate({"epoch": epoch, "step": step, "sha256": sha256(content), "progress": progress} | owners)
+        write_atomically(self.folder / f"{name}.json", record.sealed().model_dump_json(indent=2) + "\n")
+
+    def remove(self, name: str) -> None:
+        """Remove a checkpoint, its sidecar first; one that is not there is no error."""
+        for suffix in ("json", "safetensors"):
+            try:
+                (self.folder / f"{name}.{suffix}").unlink(missing_ok=True)
+            except OSError as error:
+                raise cannot("remove", self.folder / f"{name}.{suffix}", error) from error
+
+    def remove_all(self) -> None:
+        """Remove everything that is ours, and the folder if nothing else is in it."""
+        for kind in ("step-", "best-", FINAL):
+            for path in [*self.folder.glob(f"{kind}*.json"), *self.folder.glob(f"{kind}*.safetensors")]:
+                path.unlink(missing_ok=True)
+        remove_leftovers(self.folder)
+        with suppress(OSError):  # somebody else's files may lie there
+            self.folder.rmdir()
+
+    def resolve(self, kind: Kept) -> str:
+        """The name of the only checkpoint of a kind; raises InputError if the run has none."""
+        if names := self.names(kind):
+            return names[0]
+        run = self.folder.parent
+        if kind == "best":
+            raise InputError(f"{run} has no checkpoint 'best': it kept no validation data, or was stopped before its first epoch ended")
+        raise InputError(
+            f"{run} has no checkpoint {kind!r} ({kind}.json is missing): the run did not finish; go on with: highway train {run} --resume"
+        )
+
+    def record(self, name: str) -> CheckpointRecord:
+        """The sidecar of a checkpoint; raises InputError if it is missing or damaged."""
+        path = self.folder / f"{name}.json"
+        record = parsed(CheckpointRecord, read_text(path), str(path))
+        if not record.is_intact():
+            raise InputError(f"{path} is damaged: its checksum is wrong")
+        return record
+
+    def load(self, name: str) -> tuple[dict[str, Tensor], CheckpointRecord]:
+        """Tensors and sidecar, after the checksums of both, and of what they belong to, were found right."""
+        content, record = self.read(name)
+        return decode(content, self.folder / f"{name}.safetensors"), record
+
+    def read(self, name: str) -> tuple[bytes, CheckpointRecord]:
+        """The same, with the tensors as they lie in the file."""
+        record = self.record(name)
+        for field, path in self._belongs_to.items():
+            if sha256(read_bytes(path)) != getattr(record, field):
+                raise InputError(f"{self.folder / name}.json belongs to another {path.name}: one of them was changed or put here")
+        path = self.folder / f"{name}.safetensors"
+        content = read_bytes(path)
+        if sha256(content) != record.sha256:
+            raise InputError(f"{path} is damaged: its checksum is not the one in {name}.json")
+        return content, record
+
+
+def decode(content: bytes, path: Path) -> dict[str, Tensor]:
+    """The tensors in a safetensors file; anything else, pickles too, is refused unread."""
+    try:
+        return safetensors.torch.load(content)
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{path} is not a safetensors file: {error}") from error
+
+
+def _step_in(name: str) -> int:
+    number = name.rpartition("-")[2]
+    return int(number) if number.isdigit() else -1

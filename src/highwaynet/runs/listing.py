@@ -1,0 +1,87 @@
+"""What runs there are below a folder, and how each of them stands."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from highwaynet.base.errors import InputError
+from highwaynet.base.specs import Spec
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.lock import is_locked
+from highwaynet.runs.records import EpochRecord
+from highwaynet.runs.spec import SPEC
+
+State = Literal["finished", "running", "interrupted", "diverged", "stopped", "damaged"]
+DEEPEST = 4
+"""Folders below the one that is listed."""
+
+
+class RunSummary(Spec):
+    """How a run stands."""
+
+    run: str
+    """Its folder."""
+    state: State
+    """finished; running in some process; interrupted by Ctrl-C or SIGTERM; diverged; stopped by anything else; damaged."""
+    network: str = ""
+    """What is trained."""
+    data: str = ""
+    """What it is trained on."""
+    seed: int = 0
+    """Its seed."""
+    epochs: int = 0
+    """Epochs that were asked for."""
+    last: EpochRecord | None = None
+    """The last epoch that ended."""
+    seconds: float = 0.0
+    """Time that its finished epochs took."""
+    problem: str | None = None
+    """What is damaged."""
+
+
+def find_runs(folder: Path) -> list[RunSummary]:
+    """The runs at and below a folder, by name; raises InputError if it is none."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; runs are made by highway train")
+    return [summarise(path) for path in sorted(_run_folders(folder, DEEPEST))]
+
+
+def _run_folders(folder: Path, deepest: int) -> Iterator[Path]:
+    if (folder / SPEC).is_file():
+        yield folder
+    elif deepest:
+        for inner in folder.iterdir():
+            if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
+                yield from _run_folders(inner, deepest - 1)
+
+
+def summarise(path: Path) -> RunSummary:
+    """How one run stands; what is damaged is said, not raised."""
+    run = RunDirectory.open(path)
+    try:
+        spec = run.read_spec()
+        history = run.read_history() if run.has_history else []
+        depth = "" if spec.network.preset.convolutional else f" {spec.network.depth}"
+        return RunSummary(
+            run=str(path),
+            state=_state(run),
+            network=spec.network.label + depth,
+            data=spec.data.name if spec.data.built_in else Path(spec.data.name).name,
+            seed=spec.seed,
+            epochs=spec.training.epochs,
+            last=history[-1] if history else None,
+            seconds=run.read_seconds() if history else 0.0,
+        )
+    except InputError as error:
+        return RunSummary(run=str(path), state="damaged", problem=str(error))
+
+
+def _state(run: RunDirectory) -> State:
+    if is_locked(run.path):
+        return "running"
+    if run.finished:
+        return "finished"
+    last = "".join(run.read_events()[-1:])
+    if last.startswith("interrupted"):
+        return "interrupted"
+    return "diverged" if last.startswith("diverged") else "stopped"

@@ -1,0 +1,60 @@
+"""Where and in which numbers a run computes. The rest of the loop does not know."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from highwaynet.base.errors import InputError
+from highwaynet.runs.training_spec import TrainingSpec
+
+_MIXED = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Computing:
+    """A device and the types of numbers on it."""
+
+    device: torch.device
+    dtype: torch.dtype
+    """Type of weights and inputs."""
+    mixed: torch.dtype | None
+    """Type of what torch finds safe to compute with fewer digits."""
+
+    def place(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """A batch where the network is."""
+        targets = targets.to(self.device, self.dtype if targets.is_floating_point() else None, non_blocking=True)
+        return inputs.to(self.device, self.dtype, non_blocking=True), targets
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """In which the forward pass is computed."""
+        return nullcontext() if self.mixed is None else torch.autocast(self.device.type, dtype=self.mixed)
+
+    def scaler(self) -> torch.amp.GradScaler:
+        """Keeps small gradients of float16 from vanishing; does nothing in other types."""
+        return torch.amp.GradScaler(self.device.type, enabled=self.mixed is torch.float16)
+
+
+def choose_device(wanted: str | None) -> str:
+    """The device as a run's spec names it; raises InputError where it is not there."""
+    if wanted is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, number = wanted.partition(":")
+    counts = {"cpu": lambda: 1, "mps": lambda: int(torch.backends.mps.is_available())}
+    found = counts.get(kind, getattr(torch, kind).device_count)()
+    if int(number or 0) >= found:
+        raise InputError(f"training.device = {wanted!r}: torch finds {found} of {kind} on this machine; choose cpu, or leave it out")
+    return wanted
+
+
+def computing_for(training: TrainingSpec, local_rank: int) -> Computing:
+    """How a run computes in this process; each process on a machine has a GPU of its own."""
+    name = training.device or "cpu"
+    if name in {"cuda", "xpu"}:
+        name = f"{name}:{local_rank}"
+        choose_device(name)
+    if name == "mps" and training.precision == "float64":
+        raise InputError("training.precision = 'float64': mps has no such numbers; choose float32, or training.device = 'cpu'")
+    dtype = torch.float64 if training.precision == "float64" else torch.float32
+    return Computing(torch.device(name), dtype, _MIXED.get(training.precision))

@@ -1,0 +1,57 @@
+"""Ctrl-C and SIGTERM as a request: the step in progress is finished and saved."""
+
+import os
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from highwaynet.base.errors import HighwayError
+
+IMPATIENCE = 0.5
+"""Seconds in which a second SIGINT is the first one's echo: launchers pass on what their workers have got already."""
+
+
+class InterruptedRunError(HighwayError):
+    """The run was asked to stop, and did; it can go on."""
+
+    everywhere = True
+
+    def __init__(self, sentence: str, exit_code: int) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
+
+
+class Interruption:
+    """A context manager that takes the signals over, in the main thread; the second Ctrl-C leaves at once."""
+
+    def __init__(self) -> None:
+        self.requested = 0
+        """The exit code of the request: 130 for Ctrl-C, 143 for SIGTERM, 0 for none."""
+        self.armed = False
+        """Whether somebody looks at `requested`; before that, signals end the program at once."""
+        self._since = 0.0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.armed = False
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if not self.armed or (self.requested == 130 and number == signal.SIGINT and now - self._since > IMPATIENCE):
+            if number == signal.SIGINT:
+                raise KeyboardInterrupt
+            raise InterruptedRunError("interrupted", 128 + number)
+        if not self.requested:
+            self.requested, self._since = 128 + number, now
+            if os.environ.get("RANK", "0") == "0":
+                os.write(2, b"\nhighway: finishing the step and saving; Ctrl-C again leaves at once\n")

@@ -1,0 +1,60 @@
+"""Whether a spec and data fit together, and what changes where samples are few."""
+
+from math import prod
+
+from highwaynet.base.errors import InputError
+from highwaynet.data.dataset import Dataset
+from highwaynet.networks.description import describe
+from highwaynet.networks.spec import MAX_PARAMETERS
+from highwaynet.runs.recipes import find_recipe
+from highwaynet.runs.spec import RunSpec, with_training
+from highwaynet.runs.training_spec import TrainingSpec
+
+STEPS = 20
+"""A recipe's epoch has at least about so many steps."""
+
+
+def for_few_samples(spec: RunSpec, samples: int) -> RunSpec:
+    """A recipe made for tens of thousands of samples, for few: smaller batches and learning rate, if they were left alone.
+
+    Otherwise a folder of a hundred images would be one step an epoch.
+    """
+    training = spec.training
+    if training.recipe is None:
+        return with_training(spec, batch_size=samples) if samples < training.batch_size == TrainingSpec().batch_size else spec
+    usual = find_recipe(training.recipe, spec.network.name, spec.network.variant).training
+    if training.batch_size != usual["batch_size"] or samples >= STEPS * training.batch_size:
+        return spec
+    batch = min(samples, max(8, samples // STEPS))
+    rate = training.learning_rate
+    if rate == usual["learning_rate"] and training.optimiser == usual.get("optimiser", "sgd"):
+        rate *= batch / training.batch_size
+    return with_training(spec, batch_size=batch, learning_rate=rate)
+
+
+def check_fit(spec: RunSpec, data: Dataset, processes: int = 1) -> None:
+    """Raise InputError where spec and data do not fit together."""
+    training, record = spec.training, data.preparation.record
+    table = describe(spec.network, record.input_shape, record.outputs)
+    if table.parameters > MAX_PARAMETERS:
+        shape = "×".join(map(str, record.input_shape))
+        raise InputError(
+            f"{spec.network.name} would have {table.parameters:,} weights for samples of {shape}; give smaller ones (data.resize)"
+        )
+    if (
+        any(row.norm and prod(row.shape[1:]) == 1 for row in table.rows)
+        and len(data.train) % training.batch_size == 1 % training.batch_size
+    ):
+        raise InputError(
+            f"training.batch_size = {training.batch_size}: with {len(data.train)} training samples a batch of one is left, for which "
+            f"{spec.network.name} has no batch norm on such small images; choose another"
+        )
+    if training.batch_size > len(data.train):
+        raise InputError(
+            f"training.batch_size = {training.batch_size}: {data.name} has {len(data.train)} training samples; choose at most that"
+        )
+    if training.batch_size < processes:
+        raise InputError(f"training.batch_size = {training.batch_size}: {processes} processes share a batch; choose at least that")
+    for field in ("crop", "mirror", "rotate"):
+        if getattr(training, field) and record.kind != "images":
+            raise InputError(f"training.{field} = {getattr(training, field)}: augmentation is for images; {data.name} has none")

@@ -1,0 +1,49 @@
+"""TensorBoard events of a run, on request."""
+
+from typing import Any
+
+from highwaynet.base.errors import InputError
+from highwaynet.data.record import DataRecord
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.records import EpochRecord, TimingRecord
+
+
+class TensorBoardLog:
+    """Writes TensorBoard events: losses and metrics, learning rate and speed, by step."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._folder = run.tensorboard_folder
+        self._writer: Any = None
+
+    def started(self, data: DataRecord, epochs: int, steps: int) -> None:
+        """Open the log; what an interrupted run wrote behind its last checkpoint is marked as void."""
+        self.close()
+        self._writer = summary_writer()(str(self._folder), purge_step=steps + 1 if steps else None)
+
+    def step(self, samples: int) -> None:
+        """Steps are not written."""
+
+    def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
+        """Write what the epoch brought."""
+        values = record.model_dump(exclude_none=True, exclude={"epoch", "step"})
+        for name, value in (values | {"samples_per_second": timing.samples_per_second, "epoch": record.epoch}).items():
+            part, _, metric = name.partition("_")
+            self._writer.add_scalar(f"{metric}/{part}" if part in {"train", "validation"} else name, value, record.step)
+        self._writer.flush()
+
+    def note(self, sentence: str) -> None:
+        """Notes are in events.log."""
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+def summary_writer() -> Any:
+    """TensorBoard's writer; raises InputError where the package is missing."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise InputError("training.tensorboard = true: needs the package tensorboard; pip install 'highwaynet[tensorboard]'") from error
+    return SummaryWriter
