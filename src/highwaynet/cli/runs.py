@@ -35,16 +35,8 @@ def runs_command(
     if not found:
         console.print(f"no runs in {folder}; make one with highway train", soft_wrap=True)
         return
-
-    columns = [
-        ("run", "left"),
-        ("state", "whole"),
-        ("epoch", right),
-        ("loss", right),
-        ("val. loss", right),
-        ("accuracy", right),
-        ("time", right),
-    ]
+    numbers = ("epoch", "loss", "val. loss", "accuracy", "time")
+    columns = [("run", "left"), ("state", "whole"), *((heading, "right") for heading in numbers)]
     print_table(columns, [row(run) for run in found])
     for run in found:
         if run.problem:

@@ -80,6 +80,14 @@ class RunDirectory:
         self.checkpoints.make_folder()
         write_atomically(self.path / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
 
+    def take_up(self, environment: Mapping[str, Any]) -> None:
+        """Lock a run that is to be resumed, and clear away what a killed writer left; it may not have come as far as the environment."""
+        self.lock()
+        remove_leftovers(self.path)
+        self.checkpoints.make_folder()
+        if not (self.path / ENVIRONMENT).exists():
+            write_atomically(self.path / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
+
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
         """An existing run directory; raises InputError if it is none."""

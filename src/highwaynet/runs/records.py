@@ -124,9 +124,11 @@ class Best(Spec):
 class Progress(Spec):
     """What has to be known besides tensors to go on with a run. Random numbers follow from seed, epoch and step; none is stored."""
 
+    model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="strings")  # with on_divergence = ignore
+
     batch: Count
     """Batches of the epoch in progress that had been trained on."""
-    tally: tuple[tuple[float, ...], ...]
+    tally: tuple[tuple[Measured, ...], ...]
     """Sums over the epoch in progress, of each process."""
     seconds: float
     """Time spent on the epoch in progress."""

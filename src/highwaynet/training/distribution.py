@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.share import Share
@@ -116,8 +118,11 @@ def join_world(device: str | None) -> Iterator[World]:
     number = {name: int(os.environ.get(name, "0")) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")}
     world = World(number["RANK"], number["WORLD_SIZE"], number["LOCAL_RANK"], number["TORCHELASTIC_RESTART_COUNT"])
     cuda = torch.cuda.is_available() if device is None else device.startswith("cuda")
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo")
     try:
+        # Processes that torchrun starts anew find the store as the killed ones left it, with addresses where nobody listens any more.
+        store, _, _ = next(rendezvous("env://"))
+        store = PrefixStore(f"start {world.restarts}", store)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=world.rank, world_size=world.size)
         yield world
     except HighwayError as error:
         if not world.leads:

@@ -134,6 +134,7 @@ class Fitting:
         self._steps_per_epoch = math.ceil(len(data.train) / training.batch_size)
         self._began = time.perf_counter()
         self._late = self._asked = 0.0
+        self._went_back_to: int | None = None
 
     def _wrapped(self) -> nn.Module:
         """The network as it is called in training: compiled, and with gradients that processes average."""
@@ -298,16 +299,21 @@ class Fitting:
         )
 
     def _rewind(self, error: DivergenceError) -> None:
-        """Go back to the last checkpoint with half the learning rate, or give up."""
+        """Go back to the last checkpoint with half the learning rate, or give up.
+
+        Where no checkpoint was made since the run last went back, that one was made too late: the one before is taken.
+        """
         state, training = self._state, self._training
         self._saver.save_best()
         if training.on_divergence != "rewind" or state.rewinds >= training.max_rewinds:
             raise error
         rewinds = state.rewinds + 1
-        restored = self._saver.restore()
+        newest = state.saved_step
+        restored = self._saver.restore(doomed=newest if newest == self._went_back_to else None)
         if restored.record is None:
             state.restart(fresh_network(self._spec, state.record).state_dict())
         state.rewinds = rewinds
+        self._went_back_to = state.saved_step
         place = f"step {state.step}" if state.step else "the beginning"
         self._say(f"{str(error).partition(';')[0]}; back to {place}, with the learning rate halved ({rewinds} of {training.max_rewinds})")
         self._watcher.started(state.record, state.epoch, state.step)

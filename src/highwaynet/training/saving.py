@@ -56,6 +56,7 @@ class Saver:
     def save(self, seconds: float) -> None:
         """Save the state of a run that has spent so many seconds on the epoch in progress; then the oldest may go."""
         state, checkpoints = self._state, self._run.checkpoints
+        state.saved_step = state.step
         tally = tuple(tuple(sums.tolist()) for sums in self._world.gather(state.tally.sums()))
         if not self._world.leads:
             return
@@ -71,7 +72,7 @@ class Saver:
             rewinds=state.rewinds,
             scaler=state.scaler_state(),
         )
-        checkpoints.save(f"step-{state.step:09}", state.tensors(), epoch=state.epoch, step=state.step, progress=progress)
+        checkpoints.save(_name(state.step), state.tensors(), epoch=state.epoch, step=state.step, progress=progress)
         for old in checkpoints.names("step")[self._keep :]:
             checkpoints.remove(old)
         self._last = time.monotonic()
@@ -111,14 +112,17 @@ class Saver:
                 continue
         return None
 
-    def restore(self) -> Restored:
+    def restore(self, doomed: int | None = None) -> Restored:
         """Go back to the newest intact checkpoint, or to before the first step where there are none; history and state fit together then.
+
+        Args:
+            doomed: Remove the newest checkpoint first if it is of this step: going on from it did not help.
 
         Raises:
             InputError: If there are checkpoints, and none of them is intact.
         """
         refused: list[str] = []
-        names = self._world.lead(lambda: "\n".join(self._run.checkpoints.names("step")).encode()).decode().split()
+        names = self._world.lead(lambda: self._names(doomed)).decode().split()
         for name in names:
             try:
                 return Restored(self._restore(name), refused)
@@ -128,6 +132,12 @@ class Saver:
             raise InputError(f"no checkpoint of {self._run.path} is intact ({'; '.join(refused)}): begin anew with --overwrite")
         self._world.lead(lambda: self._cut_history(0, 0))
         return Restored(None, refused)
+
+    def _names(self, doomed: int | None) -> bytes:
+        checkpoints = self._run.checkpoints
+        if doomed is not None:
+            checkpoints.remove(_name(doomed))
+        return "\n".join(checkpoints.names("step")).encode()
 
     def _restore(self, name: str) -> CheckpointRecord:
         record = parsed(
@@ -143,3 +153,7 @@ class Saver:
     def _cut_history(self, history_bytes: int, timing_bytes: int) -> bytes:
         self._run.cut_history(history_bytes, timing_bytes)
         return b""
+
+
+def _name(step: int) -> str:
+    return f"step-{step:09}"

@@ -9,7 +9,6 @@ import torch
 from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import Dataset
 from highwaynet.data.load import load_dataset
-from highwaynet.data.preparation import Preparation
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.spec import SPEC, RunSpec, parse_toml, spec_from_values, with_training
@@ -47,14 +46,23 @@ def set_up(spec: RunSpec, path: Path, *, overwrite: bool, resume: bool, world: W
     run = RunDirectory(path)
     data = _load(spec, run, world, resumes=stored is not None)
     spec = for_few_samples(spec, len(data.train))
-    check_fit(spec, data, world.size)
-    if spec.training.tensorboard:
-        summary_writer()
-    if stored is not None:
-        _check_same(spec, stored, path)
-        world.lead(lambda: _go_on(run, data.preparation))
-    else:
-        world.lead(lambda: _begin(run, spec, data, world, overwrite=overwrite))
+    environment = describe_environment() | {"processes": world.size}
+
+    def check_and_prepare() -> bytes:
+        check_fit(spec, data, world.size)
+        if spec.training.tensorboard:
+            summary_writer()
+        if stored is None:
+            run.start(spec, environment, overwrite=overwrite)
+            run.log(f"started: {spec.network.name}, {spec.network.depth} layers, on {data.name}, {spec.training.epochs} epochs")
+        else:
+            _check_same(spec, stored, path)
+            run.take_up(environment)
+        if not run.has_preparation:
+            run.save_preparation(data.preparation)
+        return b""
+
+    world.lead(check_and_prepare)
     finished = world.lead(lambda: b"yes" if run.finished else b"") == b"yes"
     return SetUp(spec, data, run, resumes=stored is not None, finished=finished)
 
@@ -98,18 +106,3 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in values.items():
         flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
     return flat
-
-
-def _begin(run: RunDirectory, spec: RunSpec, data: Dataset, world: World, *, overwrite: bool) -> bytes:
-    run.start(spec, describe_environment() | {"processes": world.size}, overwrite=overwrite)
-    run.save_preparation(data.preparation)
-    run.log(f"started: {spec.network.name}, {spec.network.depth} layers, on {data.name}, {spec.training.epochs} epochs")
-    return b""
-
-
-def _go_on(run: RunDirectory, preparation: Preparation) -> bytes:
-    run.lock()
-    run.checkpoints.make_folder()
-    if not run.has_preparation:  # it was stopped before that
-        run.save_preparation(preparation)
-    return b""

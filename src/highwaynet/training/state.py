@@ -36,6 +36,8 @@ class TrainingState:
     """Time spent on the epoch in progress, before this process took it up."""
     rewinds: int = 0
     """How often the run went back; each time the learning rate was halved."""
+    saved_step: int | None = None
+    """The step of the newest checkpoint; None before the first."""
     best: Best | None = None
     """The best epoch so far."""
     best_weights: dict[str, Tensor] | None = None
@@ -49,7 +51,7 @@ class TrainingState:
     def end_epoch(self, loss: float, *, keep_best: bool) -> None:
         """Count an epoch that ended with this loss; the weights of the best are set aside if they are to be kept."""
         self.epoch, self.batch, self.seconds, self.tally = self.epoch + 1, 0, 0.0, Tally(self.record)
-        if self.best is None or loss < self.best.loss:
+        if math.isfinite(loss) and (self.best is None or loss < self.best.loss):
             self.best = Best(epoch=self.epoch, step=self.step, loss=loss)
             if keep_best:
                 self.best_weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
@@ -85,6 +87,7 @@ class TrainingState:
                     kept = copy.copy(tensor) if tensor.dim() == 0 else tensor.to(parameter.device)
                     self.optimiser.state[parameter][key.removeprefix(prefix)] = kept
         self.epoch, self.batch, self.step = record.epoch, progress.batch, record.step
+        self.saved_step = record.step
         self.seconds, self.rewinds, self.best, self.best_weights = progress.seconds, progress.rewinds, progress.best, None
         self.tally = Tally(self.record, _own_sums(progress.tally, world))
         if progress.scaler:
@@ -96,6 +99,7 @@ class TrainingState:
         self.network.load_state_dict(weights)
         self.optimiser.state.clear()
         self.epoch = self.batch = self.step = self.rewinds = 0
+        self.saved_step = None
         self.seconds, self.best, self.best_weights, self.tally = 0.0, None, None, Tally(self.record)
 
 
