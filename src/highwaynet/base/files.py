@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,8 +46,14 @@ def _sync_folder(folder: Path) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of writers that were killed."""
     for path in folder.glob(".*.tmp"):
-        with suppress(OSError):
-            path.unlink()
+        if is_leftover(path):
+            with suppress(OSError):
+                path.unlink()
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a file is a temporary one of `write_atomically`, by its name."""
+    return re.fullmatch(r"\..+\.\d+\.tmp", path.name) is not None
 
 
 def read_bytes(path: Path) -> bytes:

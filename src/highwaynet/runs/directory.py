@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, read_bytes, read_text, remove_leftovers, sha256, write_atomically
+from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
 from highwaynet.data.preparation import Preparation
 from highwaynet.runs.checkpoints import FINAL, Checkpoints
@@ -53,10 +53,11 @@ class RunDirectory:
             return
         if not path.is_dir():
             raise InputError(f"{path} is a file: name a folder for the run")
+        others = not all(is_leftover(inner) for inner in path.iterdir())
         if not overwrite:
-            way = ", or replace it with --overwrite" if (path / SPEC).exists() or not any(path.iterdir()) else ""
+            way = ", or replace it with --overwrite" if (path / SPEC).exists() or not others else ""
             raise InputError(f"{path} exists already: name another folder with --out{way}")
-        if any(path.iterdir()) and not (path / SPEC).exists():
+        if others and not (path / SPEC).exists():
             raise InputError(f"{path} is not a run directory (it has no {SPEC}): nothing is overwritten there")
 
     @classmethod

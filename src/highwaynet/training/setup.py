@@ -53,7 +53,7 @@ def set_up(spec: RunSpec, path: Path, *, overwrite: bool, resume: bool, world: W
         if spec.training.tensorboard:
             summary_writer()
         if stored is None:
-            run.start(spec, environment, overwrite=overwrite)
+            run.start(spec, environment, overwrite=overwrite or resume)
             run.log(f"started: {spec.network.name}, {spec.network.depth} layers, on {data.name}, {spec.training.epochs} epochs")
         else:
             _check_same(spec, stored, path)
@@ -71,7 +71,7 @@ def _stored_spec(path: Path, *, overwrite: bool, resume: bool) -> bytes:
     """The spec of the run that is to be resumed; empty where one is to be begun."""
     if resume and (path / SPEC).is_file():
         return RunDirectory.open(path).read_spec().to_toml().encode()
-    RunDirectory.check_free(path, overwrite=overwrite)
+    RunDirectory.check_free(path, overwrite=overwrite or resume)  # a killed run may have left an empty folder
     return b""
 
 
