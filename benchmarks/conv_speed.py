@@ -11,27 +11,23 @@ turns; the best of several counts. Each network has a process of its own: ours r
 
 import argparse
 import copy
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from record import write_record
 from torch import Tensor, nn
 
 from highwaynet import NetworkSpec, build_network
-from highwaynet.base.files import write_atomically
 from highwaynet.base.memory import keep_freed_memory
 from highwaynet.layers.conv_highway import ConvHighway
 from highwaynet.layers.conv_plain import ConvPlain
 from highwaynet.networks.convolutional import ConvNetwork
 from highwaynet.networks.description import describe
-from highwaynet.runs.environment import describe_environment
 
-RECORD = Path(__file__).parents[1] / "results" / "conv-speed.json"
 NETWORKS = {"mnist-highway-16": 1.25, "highway-a": 1.3, "highway-b": None}
 """Each network with the least ratio that is asked for."""
 PEAK_SHARE = 0.65
@@ -174,14 +170,8 @@ def main() -> None:
             f"ratio {results[-1]['ratio']:.2f}; "
             f"{results[-1]['gflops']:.0f} GFLOP/s, {results[-1]['share_of_product']:.0%} of a matrix product's speed"
         )
-    record = {
-        "schema_version": 1,
-        "what": f"training step of a batch of {BATCH} against the naive twin in default memory layout, one thread",
-        "command": f"python benchmarks/conv_speed.py --rounds {options.rounds}",
-        "environment": describe_environment(),
-        "results": results,
-    }
-    write_atomically(RECORD, json.dumps(record, indent=2) + "\n")
+    what = f"training step of a batch of {BATCH} against the naive twin in default memory layout, one thread"
+    write_record("conv-speed", f"conv_speed.py --rounds {options.rounds}", what=what, results=results)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ and used in a process of its own. Writes results/data-pipeline.json.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -22,18 +21,16 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from record import write_record
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from highwaynet import DataSpec
-from highwaynet.base.files import write_atomically
 from highwaynet.base.randomness import generator_for
 from highwaynet.data.augmentation import Augmentation
 from highwaynet.data.dataset import Split
 from highwaynet.data.load import load_dataset
-from highwaynet.runs.environment import describe_environment
 
-RECORD = Path(__file__).parents[1] / "results" / "data-pipeline.json"
 BATCH = 128
 
 
@@ -157,15 +154,8 @@ def main() -> None:
         added = memory(Path(folder) / "genuine", rng)
         ratio = speeds["mapped"] / speeds["memory"]
         print(f"memory-mapped, warm: {speeds['mapped']:,.0f} images/s, {ratio:.3f} of in-memory")
-    record = {
-        "schema_version": 1,
-        "command": f"python benchmarks/data_pipeline.py --rounds {options.rounds}",
-        "environment": describe_environment(),
-        "results": results,
-        "memory_mapped": speeds | {"ratio": ratio},
-        "memory_added_by_cifar_10": added,
-    }
-    write_atomically(RECORD, json.dumps(record, indent=2) + "\n")
+    command = f"data_pipeline.py --rounds {options.rounds}"
+    write_record("data-pipeline", command, results=results, memory_mapped=speeds | {"ratio": ratio}, memory_added_by_cifar_10=added)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ everything between counts. Writes results/loop-overhead.json.
 """
 
 import argparse
-import json
 import math
 import statistics
 import tempfile
@@ -19,18 +18,16 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from record import write_record
 
 from highwaynet import NetworkSpec, RunSpec, TrainingSpec
-from highwaynet.base.files import write_atomically
 from highwaynet.base.randomness import generator_for
 from highwaynet.cli.progress import TrainingProgress
 from highwaynet.data.load import load_dataset
-from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import fresh_network
 from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.training.loop import train
 
-RECORD = Path(__file__).parents[1] / "results" / "loop-overhead.json"
 LIMIT = 1.15
 
 
@@ -61,7 +58,7 @@ class Clock:
 
     def __init__(self, progress: TrainingProgress) -> None:
         self.progress, self.ends = progress, list[float]()
-        self.started, self.step = progress.started, progress.step
+        self.started, self.step, self.note = progress.started, progress.step, progress.note
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
         """Pass it on and note the time."""
@@ -92,14 +89,8 @@ def main() -> None:
             whole = min(whole, statistics.median(whole_epochs(spec)))
         results.append({"threads": threads, "bare_ms_per_epoch": 1e3 * bare, "whole_ms_per_epoch": 1e3 * whole, "ratio": whole / bare})
         print(f"{threads} threads: bare {1e3 * bare:.1f} ms, whole {1e3 * whole:.1f} ms an epoch, ratio {whole / bare:.3f} (limit {LIMIT})")
-    record = {
-        "schema_version": 1,
-        "what": "whole training epoch against bare steps, fc-highway, 20 layers, batch 128, digits",
-        "command": f"python benchmarks/loop_overhead.py --rounds {options.rounds}",
-        "environment": describe_environment(),
-        "results": results,
-    }
-    write_atomically(RECORD, json.dumps(record, indent=2) + "\n")
+    what = "whole training epoch against bare steps, fc-highway, 20 layers, batch 128, digits"
+    write_record("loop-overhead", f"loop_overhead.py --rounds {options.rounds}", what=what, results=results)
 
 
 if __name__ == "__main__":

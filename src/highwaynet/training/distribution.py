@@ -106,7 +106,7 @@ ALONE = World()
 
 def launched() -> bool:
     """Whether torchrun, or something like it, started this process."""
-    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"))
 
 
 @contextmanager
