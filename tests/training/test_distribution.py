@@ -116,6 +116,25 @@ def test_a_launcher_that_is_asked_to_stop_saves_and_one_process_goes_on(tmp_path
     assert math.isclose(one["train_loss"], two["train_loss"], rel_tol=1e-3)
 
 
+def test_a_restart_takes_up_only_what_the_first_start_began(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    alone(tmp_path, "spec.toml", "--out", "there")
+    before = (tmp_path / "there" / "events.log").read_bytes()
+    process = launch(tmp_path, "spec.toml", "--out", "there", restarts=1)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert errors.count("there exists already") == 2
+    assert (tmp_path / "there" / "events.log").read_bytes() == before
+
+
+def test_batch_norm_is_validated_with_the_statistics_that_are_saved(tmp_path: Path) -> None:
+    flags = ["--network", "resnet-20", "--epochs", 1, "--batch-size", 400, "--threads", 1, "--out", "run"]
+    finished(launch(tmp_path, *flags))
+    command = [sys.executable, "-m", "highwaynet", "evaluate", "run", "--split", "validation", "--json"]
+    score = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, env=os.environ | ENVIRONMENT).stdout)
+    assert math.isclose(score["loss"], history(tmp_path / "run")[0]["validation_loss"], rel_tol=1e-5)
+
+
 def test_errors_are_told_once(tmp_path: Path) -> None:
     for arguments, sentence in (
         (["--depth", 0], "network.depth = 0"),

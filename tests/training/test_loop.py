@@ -90,7 +90,7 @@ def test_a_diverging_run_stops_with_its_epoch_and_keeps_the_epochs_before(tmp_pa
     with pytest.raises(HighwayError, match="no longer finite in epoch 1"):
         train(spec, tmp_path / "run")
     assert "no longer finite" in (tmp_path / "run" / "events.log").read_text()
-    with pytest.raises(InputError, match="did not finish"):
+    with pytest.raises(InputError, match="the run diverged"):
         load_network(RunDirectory.open(tmp_path / "run"))
 
 

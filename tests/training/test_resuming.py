@@ -130,7 +130,7 @@ class TestFiles:
     def test_the_last_two_and_the_best_are_kept_and_only_final_and_best_remain(self, tmp_path: Path) -> None:
         stop_after(30, spec_with(), tmp_path / "run")
         run = RunDirectory.open(tmp_path / "run")
-        assert run.checkpoints.names("step") == ["step-000000031", "step-000000030"]
+        assert run.checkpoints.names("step", "stop") == ["stop-000000031", "step-000000030", "step-000000027"]
         assert len(run.checkpoints.names("best")) == 1
         train(spec_with(), tmp_path / "run", resume=True)
         names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
@@ -146,7 +146,7 @@ class TestFiles:
         run = train(spec, tmp_path / "run")
         history = run.read_history()
         best = min(history, key=lambda line: line.validation_loss or 9e9)
-        record = run.checkpoints.record(run.checkpoints.resolve("best"))
+        record = run.checkpoints.record(run.resolve("best"))
         assert (record.epoch, record.step) == (best.epoch, best.step)
         assert best.epoch != 6, "choose settings whose last epoch is not the best"
         from highwaynet.data.load import load_dataset
@@ -271,25 +271,38 @@ def test_a_damaged_checkpoint_is_refused_with_the_reason_and_the_one_before_is_u
 ) -> None:
     monkeypatch.setenv("HIGHWAYNET_TEST_BOMB", str(tmp_path / "exploded"))
     stop_after(30, spec_with(), tmp_path / "run")
-    reason = damage(tmp_path / "run" / "checkpoints" / "step-000000031.json")
+    reason = damage(tmp_path / "run" / "checkpoints" / "stop-000000031.json")
     spy = Spy()
     train(spec_with(), tmp_path / "run", resume=True, watcher=spy)
     assert not (tmp_path / "exploded").exists()
     assert len(spy.notes) == 2
-    assert spy.notes[0].startswith("not usable, going a checkpoint back: step-000000031: ")
+    assert spy.notes[0].startswith("not usable, going a checkpoint back: stop-000000031: ")
     assert reason in spy.notes[0]
     assert spy.notes[1] == "resumed from epoch 3, step 30"
     assert results(tmp_path / "run") == results(calm.path)
     assert reason in (tmp_path / "run" / "events.log").read_text()
 
 
+def test_a_damaged_checkpoint_does_not_count_among_those_that_are_kept(tmp_path: Path) -> None:
+    stop_after(29, spec_with(), tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    damage_bit(folder / "step-000000030.json")
+    interruption = stop_after(1, spec_with(), tmp_path / "run")
+    assert interruption.requested == 130
+    assert RunDirectory.open(tmp_path / "run").checkpoints.names("step", "stop") == ["stop-000000029", "step-000000027"]
+    stop_after(3, spec_with(), tmp_path / "run")
+    assert RunDirectory.open(tmp_path / "run").checkpoints.names("step", "stop") == ["step-000000033", "step-000000030"]
+
+
 def test_where_no_checkpoint_is_intact_nothing_is_touched(tmp_path: Path) -> None:
     stop_after(30, spec_with(), tmp_path / "run")
-    for path in (tmp_path / "run" / "checkpoints").glob("step-*.json"):
+    for path in (tmp_path / "run" / "checkpoints").glob("st*-*.json"):
         damage_bit(path)
     (tmp_path / "run" / "events.log").unlink()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(InputError, match=r"no checkpoint of .* is intact \(step-000000031: .*; step-000000030: .*\): begin anew"):
+    with pytest.raises(
+        InputError, match=r"no checkpoint of .* is intact \(stop-000000031: .*; step-000000030: .*; step-000000027: .*\): begin anew"
+    ):
         train(spec_with(), tmp_path / "run", resume=True)
     (tmp_path / "run" / "events.log").unlink()
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -297,9 +310,12 @@ def test_where_no_checkpoint_is_intact_nothing_is_touched(tmp_path: Path) -> Non
 
 def test_a_history_that_lost_its_end_is_noticed(tmp_path: Path, calm: RunDirectory) -> None:
     stop_after(30, spec_with(checkpoint="1 epoch"), tmp_path / "run")
-    reason = damage_history(tmp_path / "run" / "checkpoints" / "step-000000031.json")
-    with pytest.raises(InputError, match=reason):
-        train(spec_with(checkpoint="1 epoch"), tmp_path / "run", resume=True)
+    reason = damage_history(tmp_path / "run" / "checkpoints" / "stop-000000031.json")
+    spy = Spy()
+    train(spec_with(checkpoint="1 epoch"), tmp_path / "run", resume=True, watcher=spy)
+    assert [reason in note for note in spy.notes] == [True, True, False]
+    assert spy.notes[2] == "resumed from epoch 1, step 13"
+    assert results(tmp_path / "run") == results(calm.path)
 
 
 def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path, calm: RunDirectory) -> None:
@@ -428,7 +444,7 @@ def test_signals_save_and_say_how_to_go_on(number: int, code: int, tmp_path: Pat
     assert "highway: resumed from epoch" in again.communicate(timeout=60)[1]
 
 
-def start_long_run(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+def start_long_run(folder: Path, *arguments: str, pipe: bool = True) -> "subprocess.Popen[str]":
     arguments = arguments or ("--depth", "3", "--epochs", "100000", "--threads", "1", "--out", "run")
     # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
     process = subprocess.Popen(
@@ -438,6 +454,8 @@ def start_long_run(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
+    if not pipe and process.stderr:
+        process.stderr.close()
     timing = folder / "run" / "timing.jsonl"
     before = timing.stat().st_size if timing.exists() else 0
     deadline = time.monotonic() + 120
@@ -462,6 +480,9 @@ def test_a_second_interrupt_leaves_at_once_and_the_first_signal_too_before_train
         signal.raise_signal(signal.SIGTERM)  # from a launcher that asks too
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+        interruption.requested = 143
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)  # as before
 
@@ -470,6 +491,79 @@ def test_a_second_interrupt_leaves_at_once_and_the_first_signal_too_before_train
 def test_intervals_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match="write a number and steps, epochs or minutes"):
         Interval.parse(text)
+
+
+def test_a_request_that_nobody_hears_of_does_not_lose_the_run(tmp_path: Path) -> None:
+    process = start_long_run(tmp_path, pipe=False)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 143
+    assert summarise(tmp_path / "run").state == "interrupted"
+    assert list((tmp_path / "run" / "checkpoints").glob("st*.json"))
+
+
+def test_a_lock_is_given_back_when_the_run_cannot_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: RunDirectory) -> None:
+    def full(*arguments: object) -> None:
+        raise InputError("cannot write data.json: no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDirectory, "save_preparation", full)
+        with pytest.raises(InputError, match="no space left"):
+            train(spec_with(), tmp_path / "run")
+    train(spec_with(), tmp_path / "run", resume=True)
+    assert results(tmp_path / "run") == results(calm.path)
+
+
+def test_a_run_that_was_begun_meanwhile_is_not_wiped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from highwaynet.training import setup
+
+    original, calls = setup.load_dataset, []
+
+    def slow(*arguments: object) -> object:
+        calls.append(arguments)
+        if len(calls) == 1:
+            train(spec_with(epochs=1), tmp_path / "run")
+        return original(*arguments)
+
+    monkeypatch.setattr(setup, "load_dataset", slow)
+    with pytest.raises(InputError, match="exists already"):
+        train(spec_with(epochs=1), tmp_path / "run", resume=True)
+    assert summarise(tmp_path / "run").state == "finished"
+
+
+def test_a_run_that_was_killed_behind_its_last_checkpoint_is_cleared_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from highwaynet.training import saving
+
+    def killed(run: RunDirectory) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(saving, "clear", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(spec_with(), tmp_path / "run")
+    assert RunDirectory.open(tmp_path / "run").checkpoints.names("step")
+    train(spec_with(), tmp_path / "run", resume=True)
+    assert not RunDirectory.open(tmp_path / "run").checkpoints.names("step")
+
+
+def test_a_finished_run_whose_weights_are_damaged_is_not_called_finished(tmp_path: Path) -> None:
+    run = train(spec_with(epochs=1), tmp_path / "run")
+    damage_bit(run.path / "checkpoints" / "final.json")
+    with pytest.raises(InputError, match=r"final\.safetensors is damaged"):
+        train(spec_with(epochs=1), tmp_path / "run", resume=True)
+
+
+def test_the_history_is_on_the_disk_before_the_run_counts_as_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    original = os.fsync
+
+    def noted(descriptor: int) -> None:
+        order.append(Path(f"/proc/self/fd/{descriptor}").resolve().name)
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    train(spec_with(epochs=1, checkpoint="9 epochs"), tmp_path / "run")
+    final = next(place for place, name in enumerate(order) if name.startswith(".final.json"))
+    assert "history.jsonl" in order[:final]
 
 
 class TestEarlyStopping:

@@ -21,7 +21,7 @@ from highwaynet.cli.runs import runs_command
 from highwaynet.cli.train import train_command
 from highwaynet.kernels.native import active_kernel
 
-_RANK = os.environ.get("RANK", "0")  # set by torchrun
+_RANK = os.environ["RANK"] if {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys() else "0"  # by torchrun
 
 app = typer.Typer(
     name="highway",
@@ -89,5 +89,8 @@ def main() -> None:
 
 
 def _end(sentence: str, code: int) -> int:
-    messages.print(f"highway: {sentence}", soft_wrap=True)
+    try:
+        messages.print(f"highway: {sentence}", soft_wrap=True)
+    except OSError:  # nobody listens; nor shall anything be written when the program ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     return code

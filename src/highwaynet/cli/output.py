@@ -9,9 +9,18 @@ from rich.table import Table
 CHECKPOINT = "Which weights: final (after the last epoch) or best (lowest validation loss)."
 """Help of the option of several commands."""
 
+
+class _Console(Console):
+    """Where nobody listens any more, whoever prints decides what that means; rich would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass the error on that is being handled."""
+        raise  # noqa: PLE0704
+
+
 # Paths and names are printed as they are: no markup, no emoji codes.
-console = Console(highlight=False, markup=False, emoji=False)
-messages = Console(stderr=True, highlight=False, markup=False, emoji=False)
+console = _Console(highlight=False, markup=False, emoji=False)
+messages = _Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def print_json(answer: Any) -> None:

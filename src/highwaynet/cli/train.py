@@ -11,10 +11,9 @@ from highwaynet.base.specs import help_for
 from highwaynet.cli.data import DATA_ROOT, data_flags, use_data_root
 from highwaynet.cli.output import print_json
 from highwaynet.cli.overrides import gather_spec
-from highwaynet.cli.training import Way, print_answer, train_one, train_seeds
+from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_seeds
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.spec import NetworkSpec
-from highwaynet.runs.naming import default_path
 from highwaynet.runs.spec import RunSpec
 from highwaynet.runs.training_spec import TrainingSpec
 
@@ -118,10 +117,9 @@ def train_command(
     from highwaynet.training.distribution import join_world
 
     with join_world(spec.training.device) as world:
-        again = resume or world.restarts > 0  # torchrun starts the same command again
         ending = f"{seeds}seeds" if seeds else None
-        path = out or Path(world.lead(lambda: str(default_path(spec, existing=again, ending=ending)).encode()).decode())
-        way = Way(overwrite=overwrite and not again, resume=again, world=world)
+        path = out or Path(world.lead(lambda: choose_path(world, spec, resume=resume, ending=ending).encode()).decode())
+        way = Way(overwrite=overwrite, resume=resume, world=world)
         answer = train_seeds(spec, path, seeds, way) if seeds else train_one(spec, path, way)
         if not world.leads:
             return

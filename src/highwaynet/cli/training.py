@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from highwaynet.cli.output import console
+from highwaynet.runs.naming import default_path
 from highwaynet.runs.spec import RunSpec
 
 if TYPE_CHECKING:
+    from highwaynet.runs.directory import RunDirectory
     from highwaynet.training.distribution import World
+    from highwaynet.training.interruption import Interruption
 
 
 @dataclass(frozen=True)
@@ -21,20 +24,36 @@ class Way:
     world: "World"
 
 
-def train_one(spec: RunSpec, path: Path, way: Way, title: str = "") -> dict[str, Any]:
-    """Train one network; the answer names its run and its last epoch."""
-    from highwaynet.cli.progress import TrainingProgress
-    from highwaynet.training.interruption import Interruption
-    from highwaynet.training.loop import train
+def choose_path(world: "World", spec: RunSpec, *, resume: bool, ending: str | None) -> str:
+    """Where the run goes, if the user does not say; processes that torchrun starts anew go where the first ones went."""
+    path = world.recall("path") or str(default_path(spec, existing=resume, ending=ending))
+    world.remember("path", path)
+    return path
 
-    with (
-        TrainingProgress(f"{title}{spec.network.label}, {spec.network.depth} layers", spec.training.epochs) as progress,
-        Interruption() as stop,
-    ):
-        run = train(spec, path, overwrite=way.overwrite, resume=way.resume, watcher=progress, interruption=stop, world=way.world)
+
+def train_one(spec: RunSpec, path: Path, way: Way) -> dict[str, Any]:
+    """Train one network; the answer names its run and its last epoch."""
+    from highwaynet.training.interruption import InterruptedRunError, Interruption
+
+    with Interruption() as stop:
+        try:
+            run = _train(spec, path, way, stop)
+        except InterruptedRunError as error:
+            raise error.with_way(f"highway train {shlex.quote(str(path))} --resume") from error
     if not way.world.leads:
         return {}
     return {"run": str(path), "last_epoch": run.read_history()[-1].model_dump(exclude_none=True)}
+
+
+def _train(spec: RunSpec, path: Path, way: Way, stop: "Interruption", title: str = "") -> "RunDirectory":
+    from highwaynet.cli.progress import TrainingProgress
+    from highwaynet.training.loop import train
+
+    again = way.world.recall(str(path)) is not None  # torchrun has started the same command anew
+    title = f"{title}{spec.network.label}, {spec.network.depth} layers"
+    with TrainingProgress(title, spec.training.epochs) as progress:
+        flags = {"overwrite": way.overwrite and not again, "resume": way.resume or again}
+        return train(spec, path, watcher=progress, interruption=stop, world=way.world, **flags)
 
 
 def train_seeds(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str, Any]:
@@ -43,15 +62,22 @@ def train_seeds(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str, 
     from highwaynet.runs.model import load
     from highwaynet.runs.seeds import SeedScore, SeedsRecord
     from highwaynet.training.evaluation import evaluate
+    from highwaynet.training.interruption import InterruptedRunError, Interruption
 
     scores: list[SeedScore] = []
-    for number, seed in enumerate(range(spec.seed, spec.seed + count), start=1):
-        path = folder / f"seed{seed}"
-        train_one(spec.model_copy(update={"seed": seed}), path, way, title=f"seed {seed} ({number} of {count}): ")
-        if way.world.leads:
-            model = load(path)
-            score = evaluate(model.network, load_dataset(spec.data, model.preparation).test)
-            scores.append(SeedScore(seed=seed, run=path.name, score=score))
+    with Interruption() as stop:
+        for number, seed in enumerate(range(spec.seed, spec.seed + count), start=1):
+            path = folder / f"seed{seed}"
+            try:
+                _train(spec.model_copy(update={"seed": seed}), path, way, stop, f"seed {seed} ({number} of {count}): ")
+                if number < count:
+                    stop.check(f"interrupted after seed {seed}", way.world)
+            except InterruptedRunError as error:
+                raise error.with_way("the same command and --resume") from error
+            if way.world.leads:
+                model = load(path)
+                score = evaluate(model.network, load_dataset(spec.data, model.preparation).test)
+                scores.append(SeedScore(seed=seed, run=path.name, score=score))
     if not way.world.leads:
         return {}
     record = SeedsRecord(part="test", runs=tuple(scores))

@@ -1,7 +1,8 @@
 """The folder checkpoints/ of a run: NAME.safetensors with NAME.json beside it.
 
-The sidecar comes last and carries the checksums; without it a checkpoint does not count. Names are "final", "best-STEP" and "step-STEP",
-each of which is written once: a new checkpoint never replaces an older one that is still needed.
+The sidecar comes last and carries the checksums; without it a checkpoint does not count. Names are "final", "best-STEP", "step-STEP"
+and "stop-STEP" (where somebody interrupted the run), each of which is written once: a new checkpoint never replaces an older one that is
+still needed.
 """
 
 from collections.abc import Mapping
@@ -41,15 +42,16 @@ class Checkpoints:
         except OSError as error:
             raise cannot("create", self.folder, error) from error
         remove_leftovers(self.folder)
-        for kind in ("step-", "best-"):
+        for kind in ("step-", "stop-", "best-"):
             for path in self.folder.glob(f"{kind}*.safetensors"):
                 if not path.with_suffix(".json").exists():
                     with suppress(OSError):
                         path.unlink()
 
-    def names(self, kind: str) -> list[str]:
-        """The names of one kind ("step", "best" or "final"), the newest first."""
-        return sorted((path.stem for path in self.folder.glob(f"{kind}*.json")), key=_step_in, reverse=True)
+    def names(self, *kinds: str) -> list[str]:
+        """The names of these kinds ("step", "stop", "best", "final"), the newest first."""
+        found = [path.stem for kind in kinds for path in self.folder.glob(f"{kind}*.json")]
+        return sorted(found, key=step_in, reverse=True)
 
     def save(self, name: str, tensors: Mapping[str, Tensor], *, epoch: int, step: int, progress: Progress | None = None) -> None:
         """Write tensors, then their sidecar."""
@@ -70,23 +72,12 @@ class Checkpoints:
 
     def remove_all(self) -> None:
         """Remove everything that is ours, and the folder if nothing else is in it."""
-        for kind in ("step-", "best-", FINAL):
+        for kind in ("step-", "stop-", "best-", FINAL):
             for path in [*self.folder.glob(f"{kind}*.json"), *self.folder.glob(f"{kind}*.safetensors")]:
                 path.unlink(missing_ok=True)
         remove_leftovers(self.folder)
         with suppress(OSError):  # somebody else's files may lie there
             self.folder.rmdir()
-
-    def resolve(self, kind: Kept) -> str:
-        """The name of the only checkpoint of a kind; raises InputError if the run has none."""
-        if names := self.names(kind):
-            return names[0]
-        run = self.folder.parent
-        if kind == "best":
-            raise InputError(f"{run} has no checkpoint 'best': it kept no validation data, or was stopped before its first epoch ended")
-        raise InputError(
-            f"{run} has no checkpoint {kind!r} ({kind}.json is missing): the run did not finish; go on with: highway train {run} --resume"
-        )
 
     def record(self, name: str) -> CheckpointRecord:
         """The sidecar of a checkpoint; raises InputError if it is missing or damaged."""
@@ -122,6 +113,7 @@ def decode(content: bytes, path: Path) -> dict[str, Tensor]:
         raise InputError(f"{path} is not a safetensors file: {error}") from error
 
 
-def _step_in(name: str) -> int:
+def step_in(name: str) -> int:
+    """The step in a checkpoint's name; −1 where there is none."""
     number = name.rpartition("-")[2]
     return int(number) if number.isdigit() else -1

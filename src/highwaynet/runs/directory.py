@@ -12,6 +12,7 @@ tensorboard/           TensorBoard events, on request
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,7 +25,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
 from highwaynet.data.preparation import Preparation
-from highwaynet.runs.checkpoints import FINAL, Checkpoints
+from highwaynet.runs.checkpoints import FINAL, Checkpoints, Kept
 from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
@@ -47,17 +48,19 @@ class RunDirectory:
         self.checkpoints = Checkpoints(path / "checkpoints", {"spec_sha256": path / SPEC, "data_sha256": path / DATA})
 
     @classmethod
-    def check_free(cls, path: Path, *, overwrite: bool) -> None:
-        """Raise InputError where `create` would refuse, without touching anything."""
+    def check_free(cls, path: Path, *, overwrite: bool, resume: bool = False) -> None:
+        """Raise InputError where `start` would refuse, without touching anything. To resume, an empty folder will do: a killed run's."""
         if not path.exists():
             return
         if not path.is_dir():
             raise InputError(f"{path} is a file: name a folder for the run")
         others = not all(is_leftover(inner) for inner in path.iterdir())
-        if not overwrite:
-            way = ", or replace it with --overwrite" if (path / SPEC).exists() or not others else ""
+        is_run = (path / SPEC).exists()
+        if not overwrite and (is_run or not resume):
+            way = ", go on with it with --resume, or replace it with --overwrite" if is_run else ""
+            way = way or ("" if others else ", or replace it with --overwrite")
             raise InputError(f"{path} exists already: name another folder with --out{way}")
-        if others and not (path / SPEC).exists():
+        if others and not is_run:
             raise InputError(f"{path} is not a run directory (it has no {SPEC}): nothing is overwritten there")
 
     @classmethod
@@ -67,12 +70,13 @@ class RunDirectory:
         run.start(spec, environment, overwrite=overwrite)
         return run
 
-    def start(self, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool = False) -> None:
+    def start(self, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool = False, resume: bool = False) -> None:
         """Make the folder and lock it; with `overwrite`, the files of an earlier run there are removed first."""
-        self.check_free(self.path, overwrite=overwrite)
+        self.check_free(self.path, overwrite=overwrite, resume=resume)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
+            self.check_free(self.path, overwrite=overwrite, resume=True)  # another process may have begun a run meanwhile
             self._remove_own_files()
         except OSError as error:
             raise cannot("create", self.path, error) from error
@@ -196,6 +200,22 @@ class RunDirectory:
             raise InputError(f"{path} is damaged: it has {len(history)} of the run's {epochs} epochs")
         return history
 
+    def resolve(self, kind: Kept) -> str:
+        """The name of the final or the best checkpoint; raises InputError if the run has none, with what to do."""
+        if names := self.checkpoints.names(kind):
+            return names[0]
+        if kind == "best":
+            raise InputError(f"{self.path} has no checkpoint 'best': it kept no validation data, or none of its epochs ended")
+        missing = f"{self.path} has no checkpoint 'final' (final.json is missing)"
+        if self.has_diverged:
+            raise InputError(f"{missing}: the run diverged; train it again with other settings (events.log says more), or take the best")
+        raise InputError(f"{missing}: the run did not finish; go on with: highway train {shlex.quote(str(self.path))} --resume")
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether the last thing that happened was that the loss was not finite."""
+        return "".join(self.read_events()[-1:]).startswith("diverged")
+
     @property
     def has_history(self) -> bool:
         """Whether an epoch ended."""
@@ -249,7 +269,7 @@ class RunDirectory:
 
     def fingerprint(self) -> str:
         """Changes when the spec, the learned statistics or the final weights change; records of analyses are kept under it."""
-        final = self.checkpoints.record(self.checkpoints.resolve(FINAL))
+        final = self.checkpoints.record(self.resolve(FINAL))
         parts = (read_bytes(self.path / SPEC), read_bytes(self.path / DATA), final.sha256.encode())
         return sha256(b"\n".join(parts))
 

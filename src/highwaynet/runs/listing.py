@@ -81,7 +81,6 @@ def _state(run: RunDirectory) -> State:
         return "running"
     if run.finished:
         return "finished"
-    last = "".join(run.read_events()[-1:])
-    if last.startswith("interrupted"):
-        return "interrupted"
-    return "diverged" if last.startswith("diverged") else "stopped"
+    if run.has_diverged:
+        return "diverged"
+    return "interrupted" if "".join(run.read_events()[-1:]).startswith("interrupted") else "stopped"

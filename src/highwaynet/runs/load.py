@@ -21,7 +21,7 @@ def load_network(run: RunDirectory, checkpoint: Kept = FINAL, *, data: DataRecor
     """
     network = fresh_network(run.read_spec(), data or run.load_preparation().record)
     try:
-        network.load_state_dict(run.checkpoints.load(run.checkpoints.resolve(checkpoint))[0])
+        network.load_state_dict(run.checkpoints.load(run.resolve(checkpoint))[0])
     except RuntimeError as error:
         raise InputError(
             f"{run.path}: the checkpoint {checkpoint!r} does not fit the network in spec.toml; one of them was changed"

@@ -25,12 +25,13 @@ class FolderLock:
     def acquire(self) -> None:
         """Take it; raises InputError where another process has it."""
         deadline = time.monotonic() + PATIENCE
-        while not self._try():
+        while not self.attempt():
             if time.monotonic() > deadline:
                 raise InputError(f"{self._folder} is being trained by another process: wait for it, or name another folder with --out")
             time.sleep(0.05)
 
-    def _try(self) -> bool:
+    def attempt(self, *, shared: bool = False) -> bool:
+        """Take it if it is free; shared ones do not stand in each other's way."""
         if fcntl is None or self._descriptor is not None:
             return True
         try:
@@ -38,7 +39,7 @@ class FolderLock:
         except OSError:  # what comes next will say why
             return True
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             return False
@@ -58,6 +59,6 @@ class FolderLock:
 def is_locked(folder: Path) -> bool:
     """Whether a process is writing to the folder."""
     lock = FolderLock(folder)
-    taken = not lock._try()
+    taken = not lock.attempt(shared=True)
     lock.release()
     return taken

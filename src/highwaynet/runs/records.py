@@ -140,6 +140,8 @@ class Progress(Spec):
     """The best epoch so far."""
     rewinds: Count
     """How often the run had gone back because the loss was not finite; each time the learning rate was halved."""
+    went_back_to: Count | None
+    """The step to which the run last went back."""
     scaler: dict[str, float]
     """precision = float16: the state of the loss scaling."""
 

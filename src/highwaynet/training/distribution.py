@@ -4,12 +4,12 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
-from torch.distributed.distributed_c10d import PrefixStore
+from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from highwaynet.base.errors import HighwayError, InputError
@@ -32,6 +32,20 @@ class World:
     """The place among the processes of this machine."""
     restarts: int = 0
     """How often torchrun has started the processes anew."""
+    store: Store | None = None
+    """What outlives processes that are started anew."""
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep a word for processes that are started anew in place of these."""
+        if self.store is not None and self.leads:
+            self.store.set(f"highwaynet {key}", value)
+
+    def recall(self, key: str) -> str | None:
+        """What processes before these kept."""
+        name = f"highwaynet {key}"
+        if self.store is None or not self.restarts or not self.store.check([name]):
+            return None
+        return bytes(self.store.get(name)).decode()
 
     @property
     def leads(self) -> bool:
@@ -65,6 +79,12 @@ class World:
         gathered = [torch.empty_like(tensor) for _ in range(self.size)]
         dist.all_gather(gathered, tensor)
         return gathered
+
+    def same_buffers(self, network: nn.Module) -> None:
+        """Give everybody the leading process's buffers: batch norm's running statistics, which each gathers from its own samples."""
+        if self.size > 1:
+            for buffer in network.buffers():
+                dist.broadcast(buffer, 0)
 
     def lead(self, work: Callable[[], bytes]) -> bytes:
         """What the leading process finds; the others wait for it. Its errors are everybody's, and only it tells them."""
@@ -102,11 +122,13 @@ class World:
 
 
 ALONE = World()
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
+"""What torchrun tells a process about its place."""
 
 
 def launched() -> bool:
     """Whether torchrun, or something like it, started this process."""
-    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"))
+    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
 @contextmanager
@@ -115,15 +137,15 @@ def join_world(device: str | None) -> Iterator[World]:
     if not launched():
         yield ALONE
         return
-    number = {name: int(os.environ.get(name, "0")) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")}
-    world = World(number["RANK"], number["WORLD_SIZE"], number["LOCAL_RANK"], number["TORCHELASTIC_RESTART_COUNT"])
+    rank, size, local_rank, restarts = (int(os.environ.get(name, "0")) for name in VARIABLES)
+    world = World(rank, size, local_rank, restarts)
     cuda = torch.cuda.is_available() if device is None else device.startswith("cuda")
     try:
         # Processes that torchrun starts anew find the store as the killed ones left it, with addresses where nobody listens any more.
         store, _, _ = next(rendezvous("env://"))
-        store = PrefixStore(f"start {world.restarts}", store)
-        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=world.rank, world_size=world.size)
-        yield world
+        own = PrefixStore(f"start {world.restarts}", store)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", store=own, rank=world.rank, world_size=world.size)
+        yield replace(world, store=store)
     except HighwayError as error:
         if not world.leads:
             error.told = error.told or error.everywhere

@@ -4,10 +4,12 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 from highwaynet.base.errors import HighwayError
+from highwaynet.training.distribution import World
 
 IMPATIENCE = 0.5
 """Seconds in which a second SIGINT is the first one's echo: launchers pass on what their workers have got already."""
@@ -21,6 +23,10 @@ class InterruptedRunError(HighwayError):
     def __init__(self, sentence: str, exit_code: int) -> None:
         super().__init__(sentence)
         self.exit_code = exit_code
+
+    def with_way(self, way: str) -> "InterruptedRunError":
+        """The same, with the command that goes on."""
+        return InterruptedRunError(f"{self}; go on with: {way}", self.exit_code)
 
 
 class Interruption:
@@ -45,13 +51,20 @@ class Interruption:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def check(self, sentence: str, world: World) -> None:
+        """Raise InterruptedRunError where a process was asked to stop."""
+        (asked,) = world.most(self.requested)
+        if asked:
+            raise InterruptedRunError(sentence, int(asked))
+
     def _receive(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if not self.armed or (self.requested == 130 and number == signal.SIGINT and now - self._since > IMPATIENCE):
+        if not self.armed or (self.requested and number == signal.SIGINT and now - self._since > IMPATIENCE):
             if number == signal.SIGINT:
                 raise KeyboardInterrupt
             raise InterruptedRunError("interrupted", 128 + number)
         if not self.requested:
             self.requested, self._since = 128 + number, now
             if os.environ.get("RANK", "0") == "0":
-                os.write(2, b"\nhighway: finishing the step and saving; Ctrl-C again leaves at once\n")
+                with suppress(OSError):  # nobody may be listening
+                    os.write(2, b"\nhighway: finishing the step and saving; Ctrl-C again leaves at once\n")

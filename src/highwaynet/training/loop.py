@@ -1,9 +1,8 @@
 """The training loop: read it from top to bottom."""
 
 import math
-import shlex
 import time
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
 import torch
@@ -28,7 +27,7 @@ from highwaynet.training.evaluation import EVALUATION_BATCH, evaluate
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.objective import training_loss
 from highwaynet.training.optimiser import make_optimiser, set_learning_rate
-from highwaynet.training.saving import Restored, Saver
+from highwaynet.training.saving import Restored, Saver, clear
 from highwaynet.training.schedule import learning_rate
 from highwaynet.training.setup import SetUp, set_up
 from highwaynet.training.state import TrainingState
@@ -71,7 +70,9 @@ def train(
     try:
         job = set_up(spec, path, overwrite=overwrite, resume=resume, world=world)
         try:
-            _train(job, world, watchers_of(job.run, job.spec.training, watcher, world), interruption or Interruption())
+            watchers = watchers_of(job.run, job.spec.training, watcher, world)
+            with closing(watchers):
+                _train(job, world, watchers, interruption or Interruption())
         finally:
             job.run.unlock()
         return job.run
@@ -83,6 +84,8 @@ def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruptio
     """Fit, and write down how it began and ended."""
     run = job.run
     if job.finished:
+        if world.leads:
+            clear(run)  # it may have been killed between its final weights and this
         watcher.note(f"{run.path} is finished: there is nothing to go on with")
         return
     log = run.log if world.leads else lambda event: None
@@ -134,7 +137,6 @@ class Fitting:
         self._steps_per_epoch = math.ceil(len(data.train) / training.batch_size)
         self._began = time.perf_counter()
         self._late = self._asked = 0.0
-        self._went_back_to: int | None = None
 
     def _wrapped(self) -> nn.Module:
         """The network as it is called in training: compiled, and with gradients that processes average."""
@@ -214,7 +216,7 @@ class Fitting:
         bad = looks and not math.isfinite(loss.item())
         broken, self._late, self._asked = self._world.most(bad, self._saver.is_late(), self._interruption.requested)
         if broken:
-            raise self._diverged("the loss")
+            raise self._diverged("the loss", self._state.step + 1)
 
     def _rate(self, step: int) -> float:
         """The schedule's learning rate, halved for each time that the run went back."""
@@ -233,31 +235,31 @@ class Fitting:
             # A length that is no number would spoil all gradients, and nobody could see any more which one began.
             if training.on_divergence != "ignore" and not state.scaler.is_enabled() and not math.isfinite(norm.item()):
                 put_gradients_in_place(self._network)
-                raise self._diverged("a gradient")
+                raise self._diverged("a gradient", self._state.step + 1)
 
     def _pause(self, *, epoch_ended: bool) -> None:
         """Between two steps: save if it is time, and stop if somebody asked for it."""
-        if self._asked or self._late or self._saver.is_due(epoch_ended=epoch_ended):
-            self._save()
+        due = self._saver.is_due(epoch_ended=epoch_ended)
+        if self._asked or self._late or due:
+            self._save(stopping=not (due or self._late))
         if self._asked:
             where = f"epoch {self._state.epoch + (not epoch_ended)}, step {self._state.step}"
-            command = f"highway train {shlex.quote(str(self._run.path))} --resume"
-            raise InterruptedRunError(f"interrupted in {where}, and saved; go on with: {command}", int(self._asked))
+            raise InterruptedRunError(f"interrupted in {where}, and saved", int(self._asked))
 
-    def _save(self) -> None:
-        if self._training.on_divergence != "ignore" and not (self._state.tally.finite and has_finite_weights(self._network)):
-            raise self._diverged("a weight")
-        self._saver.save(time.perf_counter() - self._began if self._state.batch else 0.0)
+    def _save(self, *, stopping: bool) -> None:
+        bad = self._training.on_divergence != "ignore" and not (self._state.tally.finite and has_finite_weights(self._network))
+        if self._world.most(bad)[0]:
+            raise self._diverged("a weight", self._state.step)
+        self._saver.save(time.perf_counter() - self._began if self._state.batch else 0.0, stopping=stopping)
 
     def _end_epoch(self, number: int) -> None:
         """Measure, write the history, and remember the best."""
-        state, data, training = self._state, self._data, self._training
+        state, data = self._state, self._data
         trained = state.tally.score(self._world)
+        self._world.same_buffers(self._network)
         validated = evaluate(self._network, data.validation, self._world) if data.validation else None
-        if training.on_divergence != "ignore":
-            # What the epoch's last step did shows only in a loss that is measured after it.
-            after = validated or evaluate(self._network, data.train.head(EVALUATION_BATCH), self._world)
-            self._check(trained, after)
+        if self._training.on_divergence != "ignore":
+            self._check(trained, validated)
         line = EpochRecord.of(trained, validated, epoch=number, step=state.step, learning_rate=self._rate(state.step - 1))
         seconds = time.perf_counter() - self._began
         timing = TimingRecord(epoch=number, seconds=seconds, samples_per_second=len(data.train) / seconds)
@@ -266,26 +268,30 @@ class Fitting:
         state.end_epoch((validated or trained).loss, keep_best=validated is not None)
         self._watcher.epoch(line, timing)
 
-    def _check(self, *scores: Score) -> None:
-        if not all(math.isfinite(score.loss) for score in scores):
-            raise self._diverged("the loss")
+    def _check(self, trained: Score, validated: Score | None) -> None:
+        """What the epoch's last step did shows only in a loss that is measured after it."""
+        after = validated or evaluate(self._network, self._data.train.head(EVALUATION_BATCH), self._world)
+        if not math.isfinite(trained.loss) or not math.isfinite(after.loss):
+            raise self._diverged("the loss", self._state.step)
         if not has_finite_weights(self._network):
-            raise self._diverged("a weight")
+            raise self._diverged("a weight", self._state.step)
 
     def _is_over(self) -> bool:
         """Whether patience is over."""
         state, patience = self._state, self._training.patience
         return patience is not None and state.best is not None and state.epoch - state.best.epoch >= patience
 
-    def _diverged(self, what: str) -> DivergenceError:
+    def _diverged(self, what: str, step: int) -> DivergenceError:
         """The error that says where it happened, where it began, and what to do."""
         state, training = self._state, self._training
-        batch = min(state.batch, self._steps_per_epoch - 1)
         order, augment = self._order(state.epoch + 1), self._augment(state.epoch + 1)
-        inputs, targets = next(self._data.train.batches(training.batch_size, order, augment, first=batch))
+        first = (step - 1) % self._steps_per_epoch
+        inputs, targets = next(self._data.train.batches(training.batch_size, order, augment, first=first))
+        torch.manual_seed(seed_for(self._spec.seed, "dropout", step - 1))
         for dropout in self._dropouts:
             dropout.share = None
-        cause = find_cause(self._network, self._computing.place(inputs, targets)[0])
+        with self._computing.autocast():
+            cause = find_cause(self._network, self._computing.place(inputs, targets)[0])
         saved = self._saver.newest() if self._world.leads else None
         where = f"the last good checkpoint is of step {saved.step}" if saved else "there is no checkpoint yet"
         tried = f", after {state.rewinds} rewinds" if state.rewinds else ""
@@ -294,26 +300,24 @@ class Fitting:
         ways += ["--on-divergence rewind"] if training.on_divergence == "stop" else []
         ways += ["other start weights"]
         return DivergenceError(
-            f"{what} is no longer finite in epoch {state.epoch + 1}, step {state.step + 1}{tried}: {cause}; {where} "
+            f"{what} is no longer finite in epoch {state.epoch + 1}, step {step}{tried}: {cause}; {where} "
             f"in {self._run.path}; try {', or '.join(ways)}"
         )
 
     def _rewind(self, error: DivergenceError) -> None:
-        """Go back to the last checkpoint with half the learning rate, or give up.
-
-        Where no checkpoint was made since the run last went back, that one was made too late: the one before is taken.
-        """
+        """Go back to the last checkpoint with half the learning rate, or give up."""
         state, training = self._state, self._training
-        self._saver.save_best()
         if training.on_divergence != "rewind" or state.rewinds >= training.max_rewinds:
+            self._saver.save_best()
             raise error
         rewinds = state.rewinds + 1
-        newest = state.saved_step
-        restored = self._saver.restore(doomed=newest if newest == self._went_back_to else None)
+        restored = self._saver.go_back()
+        for reason in restored.refused:
+            self._say(f"not usable, going a checkpoint back: {reason}")
         if restored.record is None:
             state.restart(fresh_network(self._spec, state.record).state_dict())
         state.rewinds = rewinds
-        self._went_back_to = state.saved_step
+        state.went_back_to = state.saved_step
         place = f"step {state.step}" if state.step else "the beginning"
         self._say(f"{str(error).partition(';')[0]}; back to {place}, with the learning rate halved ({rewinds} of {training.max_rewinds})")
         self._watcher.started(state.record, state.epoch, state.step)

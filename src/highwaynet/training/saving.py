@@ -1,12 +1,15 @@
 """Saving a run's state while it goes on, and finding the newest that is intact."""
 
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import parsed
-from highwaynet.runs.checkpoints import FINAL, decode
+from highwaynet.runs.checkpoints import FINAL, decode, step_in
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.interval import Interval
 from highwaynet.runs.records import CheckpointRecord, Progress
@@ -53,10 +56,15 @@ class Saver:
             return False
         return time.monotonic() - self._last >= 60 * self._interval.count
 
-    def save(self, seconds: float) -> None:
-        """Save the state of a run that has spent so many seconds on the epoch in progress; then the oldest may go."""
+    def save(self, seconds: float, *, stopping: bool = False) -> None:
+        """Save the state of a run that has spent so many seconds on the epoch in progress; then the oldest may go.
+
+        Where the run is only stopped by somebody, it will go on from here, but never go back to here: what a run comes to does not depend
+        on who stopped it when.
+        """
         state, checkpoints = self._state, self._run.checkpoints
-        state.saved_step = state.step
+        if not stopping:
+            state.saved_step = state.step
         tally = tuple(tuple(sums.tolist()) for sums in self._world.gather(state.tally.sums()))
         if not self._world.leads:
             return
@@ -70,74 +78,115 @@ class Saver:
             timing_bytes=timing_bytes,
             best=state.best,
             rewinds=state.rewinds,
+            went_back_to=state.went_back_to,
             scaler=state.scaler_state(),
         )
-        checkpoints.save(_name(state.step), state.tensors(), epoch=state.epoch, step=state.step, progress=progress)
-        for old in checkpoints.names("step")[self._keep :]:
-            checkpoints.remove(old)
+        name = f"stop-{state.step:09}" if stopping else _name(state.step)
+        checkpoints.save(name, state.tensors(), epoch=state.epoch, step=state.step, progress=progress)
+        if not stopping:
+            self._prune()
         self._last = time.monotonic()
 
+    def _prune(self) -> None:
+        """Remove what is not needed any more: old states, and best weights that no state names."""
+        checkpoints = self._run.checkpoints
+        for old in [*checkpoints.names("step")[self._keep :], *checkpoints.names("stop")]:
+            checkpoints.remove(old)
+        needed = set()
+        for name in checkpoints.names("step"):
+            with suppress(InputError):  # a damaged one needs nothing
+                progress = checkpoints.record(name).progress
+                needed |= {progress.best.step} if progress and progress.best else set()
+        for name in checkpoints.names("best"):
+            if step_in(name) not in needed:
+                checkpoints.remove(name)
+
     def save_best(self) -> None:
-        """Save the weights of the best epoch, if that was not done; then the earlier best may go."""
-        best, weights, checkpoints = self._state.best, self._state.best_weights, self._run.checkpoints
-        if not self._world.leads or best is None or weights is None:
-            return
-        name = f"best-{best.step:09}"
-        checkpoints.save(name, weights, epoch=best.epoch, step=best.step)
-        for old in checkpoints.names("best"):
-            if old != name:
-                checkpoints.remove(old)
-        self._state.best_weights = None
+        """Save the weights of the best epoch, if that was not done."""
+        best, weights = self._state.best, self._state.best_weights
+        if self._world.leads and best is not None and weights is not None:
+            self._run.checkpoints.save(f"best-{best.step:09}", weights, epoch=best.epoch, step=best.step)
+            self._state.best_weights = None
 
     def finish(self) -> None:
         """Save the final weights; what was kept to resume is not needed any more."""
         if not self._world.leads:
             return
         self.save_best()
+        self._run.history_sizes()  # on the disk before the run counts as finished
         checkpoints, state = self._run.checkpoints, self._state
         checkpoints.save(FINAL, state.network.state_dict(), epoch=state.epoch, step=state.step)
-        self.clear()
-
-    def clear(self) -> None:
-        """Remove what was kept to resume."""
-        for name in self._run.checkpoints.names("step"):
-            self._run.checkpoints.remove(name)
+        for name in checkpoints.names("best"):
+            if state.best is None or step_in(name) != state.best.step:
+                checkpoints.remove(name)
+        clear(self._run)
 
     def newest(self) -> CheckpointRecord | None:
         """The record of the newest saved state, as far as it can be read."""
-        for name in self._run.checkpoints.names("step"):
+        for name in self._run.checkpoints.names("step", "stop"):
             try:
                 return self._run.checkpoints.record(name)
             except InputError:
                 continue
         return None
 
-    def restore(self, doomed: int | None = None) -> Restored:
-        """Go back to the newest intact checkpoint, or to before the first step where there are none; history and state fit together then.
-
-        Args:
-            doomed: Remove the newest checkpoint first if it is of this step: going on from it did not help.
+    def restore(self) -> Restored:
+        """Take up where the run was stopped: the newest intact checkpoint, or before the first step where there are none.
 
         Raises:
             InputError: If there are checkpoints, and none of them is intact.
         """
+        return self._first_intact(lambda: None, "step", "stop")
+
+    def go_back(self) -> Restored:
+        """Go back to the last checkpoint that the run made by itself.
+
+        Where it has made none since it last went back, that one was made too late: it is dropped, and the one before is taken.
+        """
+        state = self._state
+        doomed = state.saved_step if state.saved_step == state.went_back_to else None
+
+        def drop() -> None:
+            for name in self._run.checkpoints.names("stop") + ([] if doomed is None else [_name(doomed)]):
+                self._run.checkpoints.remove(name)
+
+        return self._first_intact(drop, "step")
+
+    def _first_intact(self, prepare: Callable[[], None], *kinds: str) -> Restored:
+        """History, checkpoints and state fit together then: what lies behind the checkpoint is gone."""
+
+        def names() -> bytes:
+            prepare()
+            return "\n".join(self._run.checkpoints.names(*kinds)).encode()
+
         refused: list[str] = []
-        names = self._world.lead(lambda: self._names(doomed)).decode().split()
-        for name in names:
+        for name in self._world.lead(names).decode().split():
             try:
-                return Restored(self._restore(name), refused)
+                record = self._restore(name)
             except InputError as error:
                 refused.append(f"{name}: {error}")
+                continue
+            self._world.lead(partial(self._forget_after, record))
+            self._state.saved_step = int(self._world.lead(self._newest_step)) or None
+            return Restored(record, refused)
         if refused:
             raise InputError(f"no checkpoint of {self._run.path} is intact ({'; '.join(refused)}): begin anew with --overwrite")
         self._world.lead(lambda: self._cut_history(0, 0))
         return Restored(None, refused)
 
-    def _names(self, doomed: int | None) -> bytes:
-        checkpoints = self._run.checkpoints
-        if doomed is not None:
-            checkpoints.remove(_name(doomed))
-        return "\n".join(checkpoints.names("step")).encode()
+    def _forget_after(self, record: CheckpointRecord) -> bytes:
+        """Remove what is newer than a checkpoint: damaged ones, and best weights of epochs that the history does not have."""
+        best = record.progress.best.step if record.progress and record.progress.best else -1
+        for name in self._run.checkpoints.names("step", "stop"):
+            if step_in(name) > record.step:
+                self._run.checkpoints.remove(name)
+        for name in self._run.checkpoints.names("best"):
+            if step_in(name) > best:
+                self._run.checkpoints.remove(name)
+        return b""
+
+    def _newest_step(self) -> bytes:
+        return str(max([step_in(name) for name in self._run.checkpoints.names("step")], default=0)).encode()
 
     def _restore(self, name: str) -> CheckpointRecord:
         record = parsed(
@@ -153,6 +202,12 @@ class Saver:
     def _cut_history(self, history_bytes: int, timing_bytes: int) -> bytes:
         self._run.cut_history(history_bytes, timing_bytes)
         return b""
+
+
+def clear(run: RunDirectory) -> None:
+    """Remove what was kept to resume."""
+    for name in run.checkpoints.names("step", "stop"):
+        run.checkpoints.remove(name)
 
 
 def _name(step: int) -> str:

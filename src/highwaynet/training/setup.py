@@ -9,6 +9,7 @@ import torch
 from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import Dataset
 from highwaynet.data.load import load_dataset
+from highwaynet.runs.checkpoints import FINAL
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.spec import SPEC, RunSpec, parse_toml, spec_from_values, with_training
@@ -53,17 +54,23 @@ def set_up(spec: RunSpec, path: Path, *, overwrite: bool, resume: bool, world: W
         if spec.training.tensorboard:
             summary_writer()
         if stored is None:
-            run.start(spec, environment, overwrite=overwrite or resume)
+            run.start(spec, environment, overwrite=overwrite, resume=resume)
             run.log(f"started: {spec.network.name}, {spec.network.depth} layers, on {data.name}, {spec.training.epochs} epochs")
         else:
             _check_same(spec, stored, path)
             run.take_up(environment)
+            if run.finished:
+                run.checkpoints.read(FINAL)  # says so if it is damaged
         if not run.has_preparation:
             run.save_preparation(data.preparation)
-        return b""
+        world.remember(str(path), "begun")
+        return b"finished" if run.finished else b""
 
-    world.lead(check_and_prepare)
-    finished = world.lead(lambda: b"yes" if run.finished else b"") == b"yes"
+    try:
+        finished = world.lead(check_and_prepare) == b"finished"
+    except BaseException:
+        run.unlock()
+        raise
     return SetUp(spec, data, run, resumes=stored is not None, finished=finished)
 
 
@@ -71,7 +78,7 @@ def _stored_spec(path: Path, *, overwrite: bool, resume: bool) -> bytes:
     """The spec of the run that is to be resumed; empty where one is to be begun."""
     if resume and (path / SPEC).is_file():
         return RunDirectory.open(path).read_spec().to_toml().encode()
-    RunDirectory.check_free(path, overwrite=overwrite or resume)  # a killed run may have left an empty folder
+    RunDirectory.check_free(path, overwrite=overwrite, resume=resume)
     return b""
 
 

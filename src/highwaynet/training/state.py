@@ -37,7 +37,9 @@ class TrainingState:
     rewinds: int = 0
     """How often the run went back; each time the learning rate was halved."""
     saved_step: int | None = None
-    """The step of the newest checkpoint; None before the first."""
+    """The step of the newest checkpoint that the run made by itself; None before the first."""
+    went_back_to: int | None = None
+    """The `saved_step` after the run last went back."""
     best: Best | None = None
     """The best epoch so far."""
     best_weights: dict[str, Tensor] | None = None
@@ -87,7 +89,7 @@ class TrainingState:
                     kept = copy.copy(tensor) if tensor.dim() == 0 else tensor.to(parameter.device)
                     self.optimiser.state[parameter][key.removeprefix(prefix)] = kept
         self.epoch, self.batch, self.step = record.epoch, progress.batch, record.step
-        self.saved_step = record.step
+        self.went_back_to = progress.went_back_to
         self.seconds, self.rewinds, self.best, self.best_weights = progress.seconds, progress.rewinds, progress.best, None
         self.tally = Tally(self.record, _own_sums(progress.tally, world))
         if progress.scaler:

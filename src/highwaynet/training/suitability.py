@@ -3,6 +3,7 @@
 from math import prod
 
 from highwaynet.base.errors import InputError
+from highwaynet.base.share import Share
 from highwaynet.data.dataset import Dataset
 from highwaynet.networks.description import describe
 from highwaynet.networks.spec import MAX_PARAMETERS
@@ -41,12 +42,12 @@ def check_fit(spec: RunSpec, data: Dataset, processes: int = 1) -> None:
         raise InputError(
             f"{spec.network.name} would have {table.parameters:,} weights for samples of {shape}; give smaller ones (data.resize)"
         )
-    if (
-        any(row.norm and prod(row.shape[1:]) == 1 for row in table.rows)
-        and len(data.train) % training.batch_size == 1 % training.batch_size
-    ):
+    batches = {training.batch_size, len(data.train) % training.batch_size} - {0}
+    smallest = min(share.stop - share.start for total in batches for share in (Share.of(total, n, processes) for n in range(processes)))
+    if smallest == 1 and any(row.norm and prod(row.shape[1:]) == 1 for row in table.rows):
         raise InputError(
-            f"training.batch_size = {training.batch_size}: with {len(data.train)} training samples a batch of one is left, for which "
+            f"training.batch_size = {training.batch_size}: with {len(data.train)} training samples a batch of one is left"
+            f"{f' to one of {processes} processes' if processes > 1 else ''}, for which "
             f"{spec.network.name} has no batch norm on such small images; choose another"
         )
     if training.batch_size > len(data.train):

@@ -17,8 +17,9 @@ class TensorBoardLog:
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
         """Open the log; what an interrupted run wrote behind its last checkpoint is marked as void."""
+        again = self._writer is not None or steps > 0
         self.close()
-        self._writer = summary_writer()(str(self._folder), purge_step=steps + 1 if steps else None)
+        self._writer = summary_writer()(str(self._folder), purge_step=steps + 1 if again else None)
 
     def step(self, samples: int) -> None:
         """Steps are not written."""

@@ -51,6 +51,12 @@ class Watchers:
         for watcher in self._watchers:
             watcher.epoch(record, timing)
 
+    def close(self) -> None:
+        """Let those who keep files open write what is left."""
+        for watcher in self._watchers:
+            if isinstance(watcher, TensorBoardLog):
+                watcher.close()
+
     def note(self, sentence: str) -> None:
         """Tell all."""
         for watcher in self._watchers:
