@@ -1,6 +1,16 @@
 """`python -m highwaynet` is the command `highway`."""
 
-from highwaynet.cli.main import main
+import sys
+
+
+def run() -> None:
+    """Run the command; Ctrl-C while it is being loaded ends it without a word."""
+    try:
+        from highwaynet.cli.main import main
+    except KeyboardInterrupt:
+        sys.exit(130)
+    main()
+
 
 if __name__ == "__main__":
-    main()
+    run()

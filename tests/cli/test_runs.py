@@ -22,6 +22,9 @@ def test_the_table_says_how_each_run_stands(tmp_path: Path, highway: Highway) ->
     for path in (tmp_path / "runs" / "killed" / "checkpoints").iterdir():
         path.unlink()
     (tmp_path / "runs" / "killed" / "events.log").write_text("2026-01-01T00:00:00+00:00 started: something\n")
+    for width in (60, 80, 200):
+        assert "good" in highway("runs", COLUMNS=str(width)).stdout
+        assert ("fc-highway 6" in highway("runs", COLUMNS=str(width)).stdout) == (width == 200)
     result = highway("runs")
     assert result.returncode == 0
     lines = result.stdout.splitlines()
@@ -78,6 +81,7 @@ def test_the_weights_of_the_best_epoch_can_be_asked(tmp_path: Path, highway: Hig
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
+        (["--checkpoint", "5"], "training.checkpoint = '5': write a number and steps, epochs or minutes"),
         (["--checkpoint", "soon"], "training.checkpoint = 'soon': write a number and steps, epochs or minutes"),
         (["--device", "gpu"], "training.device = 'gpu': should be cpu, cuda"),
         (["--device", "cuda:77"], "training.device = 'cuda:77': torch finds"),
@@ -107,6 +111,9 @@ def test_resuming_as_people_type_it(tmp_path: Path, highway: Highway) -> None:
     result = highway("train", "run", "--resume")
     assert result.returncode == 0
     assert "highway: run is finished: there is nothing to go on with" in result.stderr
+    assert "--resume: there is no run at runs/fc-highway-4-digits-seed0" in highway("train", *FAST, "--resume").stderr
+    result = highway("train", *FAST, "--seeds", 2, "--out", "run", "--overwrite")
+    assert "run is a run: name another folder for several seeds" in result.stderr
     result = highway("train", "run", "--resume", "--epochs", 5)
     assert result.returncode == 2
     assert "training.epochs = 5: run was begun with 2; leave it out to resume" in result.stderr

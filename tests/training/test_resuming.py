@@ -318,6 +318,14 @@ def test_a_history_that_lost_its_end_is_noticed(tmp_path: Path, calm: RunDirecto
     assert results(tmp_path / "run") == results(calm.path)
 
 
+def test_a_history_that_lost_a_line_is_noticed_before_training(tmp_path: Path) -> None:
+    stop_after(30, spec_with(), tmp_path / "run")
+    history = tmp_path / "run" / "history.jsonl"
+    history.write_text(history.read_text().splitlines(keepends=True)[1] + "x" * 500)
+    with pytest.raises(InputError, match=r"no checkpoint of .* is intact"):
+        train(spec_with(), tmp_path / "run", resume=True)
+
+
 def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path, calm: RunDirectory) -> None:
     stop_after(30, spec_with(), tmp_path / "run")
     for path in (tmp_path / "run" / "checkpoints").iterdir():
@@ -464,7 +472,7 @@ def start_long_run(folder: Path, *arguments: str, pipe: bool = True) -> "subproc
     return process
 
 
-def test_a_second_interrupt_leaves_at_once_and_the_first_signal_too_before_training() -> None:
+def test_a_second_interrupt_leaves_at_once_and_the_first_signal_too_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     interruption = Interruption()
     with interruption:
         with pytest.raises(KeyboardInterrupt):
@@ -475,8 +483,9 @@ def test_a_second_interrupt_leaves_at_once_and_the_first_signal_too_before_train
         interruption.armed = True
         signal.raise_signal(signal.SIGINT)
         assert interruption.requested == 130
-        signal.raise_signal(signal.SIGINT)  # an echo of the first
-        interruption._since -= 1
+        monkeypatch.setattr("highwaynet.training.interruption.ECHO", 1.0)
+        signal.raise_signal(signal.SIGINT)  # an echo of the first, under torchrun
+        monkeypatch.setattr("highwaynet.training.interruption.ECHO", 0.0)
         signal.raise_signal(signal.SIGTERM)  # from a launcher that asks too
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
@@ -576,7 +585,7 @@ class TestEarlyStopping:
         losses = [line.validation_loss for line in run.read_history()]
         best = losses.index(min(losses, key=lambda loss: loss or 9e9))
         assert len(losses) == best + 1 + 3 < 60
-        assert spy.notes == [f"stopped early: no better epoch since epoch {best + 1}"]
+        assert spy.notes == [f"stopped early: no better epoch since epoch {best + 1}; its weights are kept as the best"]
         assert run.finished
 
     def test_interrupted_it_still_ends_there(self, tmp_path: Path) -> None:

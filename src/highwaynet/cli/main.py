@@ -2,7 +2,9 @@
 
 import io
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +24,9 @@ from highwaynet.cli.train import train_command
 from highwaynet.kernels.native import active_kernel
 
 _RANK = os.environ["RANK"] if {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys() else "0"  # by torchrun
+
+GRACE = 3.0
+"""Seconds in which the first process can say why it ends; torchrun ends all of them when one has ended."""
 
 app = typer.Typer(
     name="highway",
@@ -66,9 +71,8 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = _end("interrupted", 130)
     except HighwayError as error:
-        # Before processes have joined, all of them meet the same error: the first one tells it.
-        quiet = error.told or (_RANK != "0" and not error.own)
-        code = error.exit_code if quiet else _end(f"process {_RANK}: {error}" if error.own else str(error), error.exit_code)
+        sentence = f"process {_RANK}: {error}" if error.own else str(error)
+        code = error.exit_code if error.told else _end(sentence, error.exit_code, own=error.own)
     except BrokenPipeError:  # the reader of a pipe left; nothing to say, and nobody to say it to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
@@ -85,10 +89,15 @@ def main() -> None:
         else:
             what = f"{type(error).__name__}: {error}".splitlines()[0]
             code = _end(f"an error in highwaynet itself: {what} (set HIGHWAYNET_DEBUG=1 to see where, and please report it)", 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient Ctrl-C shall not interrupt what Python does at its end
     sys.exit(code)
 
 
-def _end(sentence: str, code: int) -> int:
+def _end(sentence: str, code: int, *, own: bool = False) -> int:
+    """Say why the program ends; of several processes the first one does, unless another met an error of its own."""
+    if _RANK != "0" and not own:
+        time.sleep(GRACE)
+        return code
     try:
         messages.print(f"highway: {sentence}", soft_wrap=True)
     except OSError:  # nobody listens; nor shall anything be written when the program ends

@@ -32,7 +32,13 @@ def print_table(columns: list[tuple[str, str]], rows: list[list[str]], title: st
     """A table on standard output; columns are (heading, "left", "right" or "whole"). On a narrow screen left ones are folded."""
     table = Table(title=title, title_justify="left", header_style="bold")
     for heading, side in columns:
-        table.add_column(heading, justify="right" if side == "right" else "left", overflow="fold", no_wrap=side != "left")
+        table.add_column(
+            heading,
+            justify="right" if side == "right" else "left",
+            overflow="fold",
+            no_wrap=side != "left",
+            min_width=12 if side == "left" else None,
+        )
     for row in rows:
         table.add_row(*row)
     console.print(table)

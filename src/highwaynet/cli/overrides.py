@@ -33,8 +33,8 @@ def gather_spec(source: Path | None, flags: dict[str, str | None], settings: lis
     return spec_from_values(values, None if changes else path)
 
 
-TEXTS = {"data.name", "data.target"}
-"""Fields that hold any text: a folder may be called 1.5 and a column true."""
+TEXTS = {"data.name", "data.target", "training.checkpoint", "training.device"}
+"""Fields that hold text, whatever it looks like: a folder may be called 1.5 and a column true."""
 
 DEPENDENT = {
     "network.name": ("network.width", "network.gate_bias", "network.carry"),

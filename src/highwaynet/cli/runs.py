@@ -8,6 +8,9 @@ import typer
 from highwaynet.base.text import loss_text
 from highwaynet.cli.output import console, print_json, print_table
 
+NUMBERS: tuple[str, ...] = ("epoch", "loss", "val. loss", "accuracy", "time")
+"""What is shown where there is room."""
+
 
 def runs_command(
     folder: Annotated[Path, typer.Argument(help="Where to look, folders inside included.")] = Path("runs"),
@@ -15,18 +18,25 @@ def runs_command(
 ) -> None:
     """List runs: what each trains, how far it is, how good, and whether it is running, finished or can be resumed.
 
+    interrupted: by Ctrl-C or SIGTERM; stopped: by anything else, a kill or a full disk; diverged: its loss was no longer finite. The
+    accuracy is that of the validation data, where there are any.
+
     Example: highway runs runs/
     """
     from highwaynet.runs.listing import RunSummary, find_runs
 
+    wide = console.width >= 140
+    headings = NUMBERS if console.width >= 100 else ("epoch", "loss", "accuracy", "time") if console.width >= 80 else ("epoch", "accuracy")
+
     def row(run: RunSummary) -> list[str]:
         last = run.last
         losses = [loss_text(last.train_loss) if last else "", loss_text(last.validation.loss) if last and last.validation else ""]
-        metrics = (last.validation or last.train).headline if last else ""
+        metrics = (last.validation.headline if last.validation else f"{last.train.headline} (train)") if last else ""
         minutes, seconds = divmod(round(run.seconds), 60)
         epoch = f"{last.epoch if last else 0}/{run.epochs}"
         name = str(Path(run.run).relative_to(folder)) if Path(run.run) != folder else run.run
-        return [name, run.state, epoch, *losses, metrics, f"{minutes}:{seconds:02}"]
+        values = dict(zip(NUMBERS, [epoch, *losses, metrics, f"{minutes}:{seconds:02}"], strict=True))
+        return [name, run.state, *([run.network, run.data] if wide else []), *(values[heading] for heading in headings)]
 
     found = find_runs(folder)
     if as_json:
@@ -35,8 +45,8 @@ def runs_command(
     if not found:
         console.print(f"no runs in {folder}; make one with highway train", soft_wrap=True)
         return
-    numbers = ("epoch", "loss", "val. loss", "accuracy", "time")
-    columns = [("run", "left"), ("state", "whole"), *((heading, "right") for heading in numbers)]
+    named = [("network", "whole"), ("data", "left")] if wide else []
+    columns = [("run", "left"), ("state", "whole"), *named, *((heading, "right") for heading in headings)]
     print_table(columns, [row(run) for run in found])
     for run in found:
         if run.problem:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from highwaynet.base.errors import InputError
 from highwaynet.cli.output import console
 from highwaynet.runs.naming import default_path
-from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.spec import SPEC, RunSpec
 
 if TYPE_CHECKING:
     from highwaynet.runs.directory import RunDirectory
@@ -27,6 +28,8 @@ class Way:
 def choose_path(world: "World", spec: RunSpec, *, resume: bool, ending: str | None) -> str:
     """Where the run goes, if the user does not say; processes that torchrun starts anew go where the first ones went."""
     path = world.recall("path") or str(default_path(spec, existing=resume, ending=ending))
+    if resume and not Path(path).exists():
+        raise InputError(f"--resume: there is no run at {path}; name the one that is meant, as in highway train RUN --resume")
     world.remember("path", path)
     return path
 
@@ -39,7 +42,8 @@ def train_one(spec: RunSpec, path: Path, way: Way) -> dict[str, Any]:
         try:
             run = _train(spec, path, way, stop)
         except InterruptedRunError as error:
-            raise error.with_way(f"highway train {shlex.quote(str(path))} --resume") from error
+            command = "highway" if way.world.size == 1 else f"torchrun --nproc-per-node {way.world.size} -m highwaynet"
+            raise error.with_way(f"{command} train {shlex.quote(str(path))} --resume") from error
     if not way.world.leads:
         return {}
     return {"run": str(path), "last_epoch": run.read_history()[-1].model_dump(exclude_none=True)}
@@ -64,6 +68,8 @@ def train_seeds(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str, 
     from highwaynet.training.evaluation import evaluate
     from highwaynet.training.interruption import InterruptedRunError, Interruption
 
+    if (folder / SPEC).exists():
+        raise InputError(f"{folder} is a run: name another folder for several seeds with --out")
     scores: list[SeedScore] = []
     with Interruption() as stop:
         for number, seed in enumerate(range(spec.seed, spec.seed + count), start=1):
@@ -89,7 +95,7 @@ def print_answer(answer: dict[str, Any]) -> None:
     """The answer for people, and what they may want to do next."""
     place = shlex.quote(answer["run"])
     if "summary" in answer:
-        console.print(f"{answer['summary']}\nruns: {place}\nnext: highway runs {place}\n      highway report {place}/*", soft_wrap=True)
+        console.print(f"{answer['summary']}\nruns: {place}\nnext: highway runs {place}\n      highway report {place}/seed*", soft_wrap=True)
         return
     from highwaynet.runs.records import EpochRecord
 

@@ -137,7 +137,8 @@ def _check_unchanged(source: Source, inputs: Tensor, record: DataRecord) -> None
     now = (source.task, source.class_names, tuple(inputs.shape[1:]), source.fingerprint())
     if now != (record.task, record.class_names, record.input_shape, record.fingerprint):
         raise InputError(
-            f"the data have changed since the run was made: it has {record.found!r}, now there is {source.found!r}; train again"
+            f"the data have changed since the run was made: it has {record.found!r}, now there is "
+            f"{'the same with other contents' if source.found == record.found else repr(source.found)}; train again"
         )
 
 

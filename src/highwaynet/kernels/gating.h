@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-namespace highwaynet {
+#include "activation.h"
 
-enum Activation : int { relu = 0, tanh = 1, sigmoid = 2, identity = 3, activations = 4 };
+namespace highwaynet {
 
 // Inputs, outputs (written whole) and shape. The backward pass has x, z and gy in and gx, gz out; the forward pass x and z in and y out.
 struct Gating {

@@ -4,53 +4,12 @@ y = x + T·(H − x) with H = activation(h), T = sigmoid(t), and h and t the hal
 gradients, each of which reads and writes whole tensors. Only x and z are kept for the backward pass.
 """
 
-import ctypes
-import os
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
-from highwaynet.base.errors import InputError
-from highwaynet.kernels.native import native_module
-
-_ACTIVATIONS = {"relu": 0, "tanh": 1, "sigmoid": 2, "identity": 3}  # as in gating.h
-_PLAIN = (Tensor, torch.nn.Parameter)
-
-
-def _connect_threads(native: ModuleType) -> None:
-    """Let the kernels use the threads of torch's OpenMP runtime: a second runtime would compete with it for the processor.
-
-    Looked up in torch's library, the symbol comes from the runtime that torch itself is linked with. Where there is none, one thread
-    computes.
-    """
-    path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-    try:
-        region = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD).GOMP_parallel
-    except (OSError, AttributeError):
-        return
-    native.use_parallel_region(ctypes.cast(region, ctypes.c_void_p).value)
-
-
-# Loaded here, so that torch.compile meets constants. A wrong environment variable is told at the first use, not to whoever imports this.
-_native: ModuleType | None = None
-_problem: InputError | None = None
-try:
-    _native = native_module()
-except InputError as error:
-    _problem = error
-if _native is not None:
-    _connect_threads(_native)
-
-
-def _is_exporting() -> bool:
-    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-        return True
-    exporting: bool = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)()  # torch 2.6 cannot tell them apart
-    return exporting
+from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, readable, through_registry
 
 
 def _fits(x: Tensor, z: Tensor) -> bool:
@@ -70,13 +29,6 @@ def _fits(x: Tensor, z: Tensor) -> bool:
     )
 
 
-def _readable(*tensors: Tensor) -> bool:
-    """Whether the memory of the tensors holds their values as they are."""
-    return all(
-        tensor.is_cpu and tensor.layout is torch.strided and not tensor.is_neg() and not tensor._is_zerotensor() for tensor in tensors
-    )
-
-
 def can_gate(x: Tensor, z: Tensor) -> bool:
     """Whether `gate` can take x and z; where it cannot, the readable version in `layers` computes the same.
 
@@ -86,19 +38,7 @@ def can_gate(x: Tensor, z: Tensor) -> bool:
     Raises:
         InputError: The environment variable HIGHWAYNET_KERNEL is wrong.
     """
-    if _native is None:
-        if _problem is not None:
-            raise _problem
-        return False
-    if _is_exporting():
-        return False
-    if not torch.compiler.is_compiling() and (
-        type(x) not in _PLAIN or type(z) not in _PLAIN or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
-    ):
-        return False
-    if torch.compiler.is_compiling():
-        return x.is_cpu and z.is_cpu and _fits(x, z)
-    return _readable(x, z) and _fits(x, z)
+    return can_take(x, z) and _fits(x, z)
 
 
 def gate(x: Tensor, z: Tensor, activation: str) -> Tensor:
@@ -114,14 +54,13 @@ def gate(x: Tensor, z: Tensor, activation: str) -> Tensor:
     Raises:
         ValueError: `can_gate` is false, or the activation is unknown.
     """
-    if activation not in _ACTIVATIONS:
-        raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(_ACTIVATIONS)}")
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
     if not can_gate(x, z):
         raise ValueError(f"no kernel for x of {_form(x)} and z of {_form(z)}: ask can_gate first")
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
+    if through_registry():
         registered: Tensor = torch.ops.highwaynet.gate.default(x, z, activation)
         return registered
-    # Not through torch's registry: a call takes a third of the time, which counts in networks of many narrow layers.
     if torch.is_grad_enabled() and (x.requires_grad or z.requires_grad):
         recorded: Tensor = _Gate.apply(x, z, activation)  # type: ignore[no-untyped-call]
         return recorded
@@ -132,17 +71,11 @@ def _form(x: Tensor) -> str:
     return f"{tuple(x.shape)} {x.dtype} on {x.device}, strides {x.stride()}"
 
 
-def _compiled() -> ModuleType:
-    if _native is None:
-        raise RuntimeError("highwaynet::gate was called where the compiled kernels are missing or switched off: ask can_gate first")
-    return _native
-
-
 def _forward(x: Tensor, z: Tensor, activation: str) -> Tensor:
     """The kernel itself; x and z must fit."""
     y, channels = torch.empty_like(x), x.shape[1]
     rows = x.numel() // channels if channels else 0
-    _compiled().gate(x.data_ptr(), z.data_ptr(), y.data_ptr(), rows, channels, _ACTIVATIONS[activation], torch.get_num_threads())
+    compiled().gate(x.data_ptr(), z.data_ptr(), y.data_ptr(), rows, channels, ACTIVATIONS[activation], torch.get_num_threads())
     return y
 
 
@@ -151,7 +84,7 @@ def _backward(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor
     gx, gz, channels = torch.empty_like(x), torch.empty_like(z), x.shape[1]
     rows = x.numel() // channels if channels else 0
     addresses = (gy.data_ptr(), x.data_ptr(), z.data_ptr(), gx.data_ptr(), gz.data_ptr())
-    _compiled().gate_backward(*addresses, rows, channels, _ACTIVATIONS[activation], torch.get_num_threads())
+    compiled().gate_backward(*addresses, rows, channels, ACTIVATIONS[activation], torch.get_num_threads())
     return gx, gz
 
 
@@ -183,9 +116,9 @@ def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor, Tensor, None]:
     x, z = ctx.saved_tensors
     if torch.is_grad_enabled() or not torch._C._has_storage(gy):  # torch's batches of gradients have no memory of their own
         gx, gz = _differentiable_gradients(gy, x, z, ctx.activation)
-    elif not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack() == 0:
+    elif not through_registry():
         # What was saved may come back otherwise, through hooks that compress or move it.
-        if type(gy) is Tensor and type(x) in _PLAIN and type(z) in _PLAIN and _readable(gy, x, z) and _fits(x, z):
+        if type(gy) is Tensor and type(x) in PLAIN and type(z) in PLAIN and readable(gy, x, z) and _fits(x, z):
             gx, gz = _backward(_arranged(gy), x, z, ctx.activation)
         else:
             gx, gz = _differentiable_gradients(gy, x, z, ctx.activation)
@@ -210,15 +143,13 @@ class _Gate(torch.autograd.Function):
         return _gradients(ctx, grads[0])
 
 
-# The registry is how torch.compile, fake tensors and dispatch modes see the operators.
-_LIBRARY = torch.library.Library("highwaynet", "DEF")
-_LIBRARY.define("gate(Tensor x, Tensor z, str activation) -> Tensor")
-_LIBRARY.define("gate_backward(Tensor gy, Tensor x, Tensor z, str activation) -> (Tensor, Tensor)")
+LIBRARY.define("gate(Tensor x, Tensor z, str activation) -> Tensor")
+LIBRARY.define("gate_backward(Tensor gy, Tensor x, Tensor z, str activation) -> (Tensor, Tensor)")
 
 
 def _checked(x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
     x, z = _arranged(x), _arranged(z)
-    if activation not in _ACTIVATIONS or x.device != z.device or not _fits(x, z):
+    if activation not in ACTIVATIONS or x.device != z.device or not _fits(x, z):
         raise ValueError(f"highwaynet::gate cannot take x of {_form(x)} and z of {_form(z)} with {activation!r}")
     return x, z
 
@@ -247,9 +178,9 @@ def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError("highwaynet::gate_backward has no gradient of its own: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
 
 
-_LIBRARY.impl("gate", _gate_on_cpu, "CPU")
-_LIBRARY.impl("gate_backward", _gate_backward_on_cpu, "CPU")
-torch.library.register_fake("highwaynet::gate", _fake_gate, lib=_LIBRARY)
-torch.library.register_fake("highwaynet::gate_backward", _fake_gate_backward, lib=_LIBRARY)
-torch.library.register_autograd("highwaynet::gate", _gradients, setup_context=_keep, lib=_LIBRARY)
-torch.library.register_autograd("highwaynet::gate_backward", _no_second_derivative, lib=_LIBRARY)
+LIBRARY.impl("gate", _gate_on_cpu, "CPU")
+LIBRARY.impl("gate_backward", _gate_backward_on_cpu, "CPU")
+torch.library.register_fake("highwaynet::gate", _fake_gate, lib=LIBRARY)
+torch.library.register_fake("highwaynet::gate_backward", _fake_gate_backward, lib=LIBRARY)
+torch.library.register_autograd("highwaynet::gate", _gradients, setup_context=_keep, lib=LIBRARY)
+torch.library.register_autograd("highwaynet::gate_backward", _no_second_derivative, lib=LIBRARY)

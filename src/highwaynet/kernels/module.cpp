@@ -1,5 +1,5 @@
-// The compiled module: chooses the instruction set when it is loaded, and divides rows among the threads of torch's own OpenMP runtime.
-// It takes addresses, not tensors, and links against neither torch nor an OpenMP library.
+// The compiled module: chooses the instruction set when it is loaded, and divides the work among the threads of torch's own OpenMP
+// runtime. It takes addresses, not tensors, and links against neither torch nor an OpenMP library.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "dense_stack.h"
 #include "gating.h"
 
 namespace nb = nanobind;
@@ -20,6 +21,7 @@ namespace {
 struct InstructionSet {
   std::string name;
   const GatingKernels *gating;
+  const DenseStackKernels *dense_stack;
 };
 
 // What this processor can run, the fastest first.
@@ -30,10 +32,10 @@ std::vector<InstructionSet> runnable() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
-    sets.push_back({"avx512", &gating_avx512});
-  if (avx2) sets.push_back({"avx2", &gating_avx2});
+    sets.push_back({"avx512", &gating_avx512, &dense_stack_avx512});
+  if (avx2) sets.push_back({"avx2", &gating_avx2, &dense_stack_avx2});
 #endif
-  sets.push_back({"baseline", &gating_baseline});
+  sets.push_back({"baseline", &gating_baseline, &dense_stack_baseline});
   return sets;
 }
 
@@ -44,58 +46,164 @@ InstructionSet active = sets.front();
 using ParallelRegion = void (*)(void (*function)(void *), void *data, unsigned threads, unsigned flags);
 ParallelRegion parallel_region = nullptr;
 
-constexpr int64_t smallest_split = 32768;  // elements; below, waking threads takes longer than the work
-constexpr int64_t parts_per_thread = 4;    // so that a thread that was held up does not hold up the rest
-
+template <typename Function>
 struct Work {
-  const Gating &gating;
-  GatingRows run;
-  int64_t rows, parts;
+  Function function;
+  int64_t tasks;
   std::atomic<int64_t> next{0};
+
+  static void take(void *data) {
+    Work &work = *static_cast<Work *>(data);
+    for (int64_t task; (task = work.next.fetch_add(1)) < work.tasks;) work.function(task);
+  }
 };
 
-void take_parts(void *data) {
-  Work &work = *static_cast<Work *>(data);
-  for (int64_t part; (part = work.next.fetch_add(1)) < work.parts;)
-    work.run(work.gating, work.rows * part / work.parts, work.rows * (part + 1) / work.parts);
+// function(0) … function(tasks − 1), on as many threads as there is work for.
+template <typename Function>
+void divide(int threads, int64_t tasks, Function function) {
+  Work<Function> work{function, tasks};
+  if (parallel_region == nullptr || threads <= 1 || tasks <= 1) return Work<Function>::take(&work);
+  parallel_region(Work<Function>::take, &work, static_cast<unsigned>(tasks < threads ? tasks : threads), 0);
 }
 
-void run(GatingRows kernel, const Gating &gating, int64_t rows, int threads) {
-  if (parallel_region == nullptr || threads <= 1 || rows < 2 || rows * gating.channels < smallest_split)
-    return kernel(gating, 0, rows);
-  const int64_t parts = parts_per_thread * threads;
-  Work work{gating, kernel, rows, parts < rows ? parts : rows};
-  parallel_region(take_parts, &work, static_cast<unsigned>(threads), 0);
-}
-
-Activation checked(int activation) {
-  if (activation < 0 || activation >= activations) throw std::invalid_argument("no such activation");
-  return static_cast<Activation>(activation);
-}
+int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 template <typename T>
 T *pointer(uintptr_t address) {
   return reinterpret_cast<T *>(address);
 }
 
+Activation activation_of(int number) {
+  if (number < 0 || number >= activations) throw std::invalid_argument("no such activation");
+  return static_cast<Activation>(number);
+}
+
+// ----- Gating
+
+void run(GatingRows kernel, const Gating &gating, int64_t rows, int threads) {
+  constexpr int64_t smallest_split = 32768;  // elements; below, waking threads takes longer than the work
+  constexpr int64_t parts_per_thread = 4;    // so that a thread that was held up does not hold up the rest
+  if (rows * gating.channels < smallest_split) threads = 1;
+  const int64_t parts = threads > 1 && rows > parts_per_thread * threads ? parts_per_thread * threads : threads > 1 ? rows : 1;
+  divide(threads, parts, [&](int64_t part) { kernel(gating, rows * part / parts, rows * (part + 1) / parts); });
+}
+
 void gate(uintptr_t x, uintptr_t z, uintptr_t y, int64_t rows, int64_t channels, int activation, int threads) {
   const Gating gating{pointer<const float>(x), pointer<const float>(z), nullptr, pointer<float>(y), nullptr, nullptr, channels,
-                      checked(activation)};
+                      activation_of(activation)};
   if (rows > 0 && channels > 0) run(active.gating->forward, gating, rows, threads);
 }
 
 void gate_backward(uintptr_t gy, uintptr_t x, uintptr_t z, uintptr_t gx, uintptr_t gz, int64_t rows, int64_t channels, int activation,
                    int threads) {
   const Gating gating{pointer<const float>(x), pointer<const float>(z), pointer<const float>(gy), nullptr, pointer<float>(gx),
-                      pointer<float>(gz), channels, checked(activation)};
+                      pointer<float>(gz), channels, activation_of(activation)};
   if (rows > 0 && channels > 0) run(active.gating->backward, gating, rows, threads);
+}
+
+// ----- Dense stacks
+
+// Waking threads takes as long as some 100 000 multiplications and additions.
+int useful_threads(const DenseStack &s, int threads) { return double(s.layers) * s.rows * s.width * s.width < 3e5 ? 1 : threads; }
+
+// As many tiles for each thread, none larger than what is worth handing out together.
+int64_t tiles_of(int64_t blocks, int threads) {
+  const int64_t tiles = pieces(blocks, active.dense_stack->tile * threads) * threads;
+  return tiles < blocks ? tiles : blocks;
+}
+
+int64_t parts_of(Kind kind) { return kind == highway ? 2 : 1; }
+
+// How many arrays of a layer's size are kept of each layer: x, and of highway layers H and T, of residual ones H.
+int64_t kept_of(Kind kind) { return kind == plain ? 1 : kind == residual ? 2 : 3; }
+
+// One layer's states, as the kernels lay them out; a multiple of 16 floats, so that all arrays behind an aligned one are aligned.
+int64_t layer_size(int64_t rows, int64_t width) { return pieces(rows, active.dense_stack->lanes) * active.dense_stack->lanes * width; }
+
+// Layers whose gradients of pre-activations stay in the second cache level together, 1 MB for each thread.
+int64_t group_of(const DenseStack &s, int threads) {
+  const int64_t size = 4 * layer_size(s.rows, s.width) * parts_of(s.kind), fitting = threads * (int64_t(1) << 20) / (size > 0 ? size : 1);
+  const int64_t group = fitting < 4 ? 4 : fitting;
+  return group < s.layers ? group : s.layers > 0 ? s.layers : 1;
+}
+
+DenseStack stack_of(int kind, int activation, int64_t layers, int64_t rows, int64_t width, uintptr_t closed, uintptr_t weight, bool keep,
+                    float *kept) {
+  if (kind < 0 || kind >= kinds) throw std::invalid_argument("no such kind of layer");
+  DenseStack s = {};
+  s.layers = layers, s.rows = rows, s.width = width, s.group = 1, s.kind = static_cast<Kind>(kind), s.keep = keep;
+  s.activation = activation_of(activation), s.closed = pointer<const uint8_t>(closed), s.weight = pointer<const float>(weight);
+  const int64_t size = layer_size(rows, width);
+  s.states = kept;
+  if (s.kind != plain && keep) s.transforms = kept + (layers + 1) * size;
+  if (s.kind == highway && keep) s.gates = s.transforms + layers * size;
+  return s;
+}
+
+// How many floats the forward pass needs in `kept`: what the backward pass reads, or scratch.
+int64_t stack_memory(int kind, int64_t layers, int64_t rows, int64_t width, bool keep, bool gates) {
+  const int64_t size = layer_size(rows, width), of_each = kept_of(static_cast<Kind>(kind));
+  return keep ? size * (1 + layers * of_each) : size * (2 + (gates ? of_each - 1 : 0));
+}
+
+// y, and T and H where their addresses are not 0.
+void stack_forward(int kind, int activation, int64_t layers, int64_t rows, int64_t width, uintptr_t closed, uintptr_t weight,
+                   uintptr_t bias, uintptr_t x, uintptr_t y, uintptr_t t, uintptr_t h, uintptr_t kept, bool keep, int threads) {
+  DenseStack s = stack_of(kind, activation, layers, rows, width, closed, weight, keep, pointer<float>(kept));
+  s.bias = pointer<const float>(bias), s.x = pointer<const float>(x), s.y = pointer<float>(y);
+  s.t = pointer<float>(t), s.h = pointer<float>(h);
+  if (!keep && h != 0 && s.kind != plain) {
+    s.transforms = s.states + 2 * layer_size(rows, width);
+    if (s.kind == highway) s.gates = s.transforms + layer_size(rows, width);
+  }
+  if (rows == 0 || width == 0) return;
+  threads = useful_threads(s, threads);
+  const int64_t blocks = pieces(rows, active.dense_stack->lanes), tiles = tiles_of(blocks, threads);
+  divide(threads, tiles, [&](int64_t i) { active.dense_stack->forward(s, blocks * i / tiles, blocks * (i + 1) / tiles); });
+}
+
+// gx, and gw and gb where their addresses are not 0.
+void stack_backward(int kind, int activation, int64_t layers, int64_t rows, int64_t width, uintptr_t closed, uintptr_t weight,
+                    uintptr_t kept, uintptr_t gy, uintptr_t gx, uintptr_t gw, uintptr_t gb, uintptr_t scratch, int threads) {
+  DenseStack s = stack_of(kind, activation, layers, rows, width, closed, weight, true, pointer<float>(kept));
+  s.gy = pointer<const float>(gy), s.gx = pointer<float>(gx), s.gw = pointer<float>(gw), s.gb = pointer<float>(gb);
+  s.g = pointer<float>(scratch), s.gz = s.g + layer_size(rows, width);
+  threads = useful_threads(s, threads);
+  s.group = group_of(s, threads);
+  const int64_t blocks = pieces(rows, active.dense_stack->lanes), tiles = tiles_of(blocks, threads);
+  const int64_t height = width * parts_of(s.kind), groups = layers > s.group ? pieces(layers, s.group) : 1;
+  for (int64_t group = groups; group-- > 0;) {
+    const int64_t first = layers * group / groups, last = layers * (group + 1) / groups, count = last - first;
+    divide(threads, tiles,
+           [&](int64_t i) { active.dense_stack->backward_rows(s, blocks * i / tiles, blocks * (i + 1) / tiles, first, last); });
+    if (s.gw == nullptr || count == 0) continue;
+    // Few layers are cut into slices of weights as well.
+    int64_t slices = pieces(4 * threads, count);
+    if (slices > pieces(height, 24)) slices = pieces(height, 24);
+    divide(threads, count * slices, [&](int64_t i) {
+      const int64_t slice = i % slices;
+      active.dense_stack->backward_weights(s, first + i / slices, height * slice / slices, height * (slice + 1) / slices);
+    });
+  }
+}
+
+// How many floats the backward pass needs as scratch, with at most so many threads.
+int64_t stack_scratch(int kind, int64_t layers, int64_t rows, int64_t width, int threads) {
+  DenseStack s = {};
+  s.layers = layers, s.rows = rows, s.width = width, s.kind = static_cast<Kind>(kind);
+  return layer_size(rows, width) * (1 + group_of(s, threads) * parts_of(s.kind));
 }
 
 }  // namespace
 
 NB_MODULE(_native, m) {
-  m.def("gate", &gate, nb::call_guard<nb::gil_scoped_release>());
-  m.def("gate_backward", &gate_backward, nb::call_guard<nb::gil_scoped_release>());
+  const auto free = nb::call_guard<nb::gil_scoped_release>();
+  m.def("gate", &gate, free);
+  m.def("gate_backward", &gate_backward, free);
+  m.def("stack_memory", &stack_memory);
+  m.def("stack_scratch", &stack_scratch);
+  m.def("stack_forward", &stack_forward, free);
+  m.def("stack_backward", &stack_backward, free);
   m.def("use_parallel_region", [](uintptr_t address) { parallel_region = reinterpret_cast<ParallelRegion>(address); });
   m.def("instruction_sets", [] {
     std::vector<std::string> names;

@@ -151,12 +151,16 @@ class RunDirectory:
         """How long history.jsonl and timing.jsonl are, after what was written to them has reached the disk."""
         return self._synced_size(HISTORY), self._synced_size(TIMING)
 
-    def cut_history(self, history_bytes: int, timing_bytes: int) -> None:
-        """Take history.jsonl and timing.jsonl back to earlier lengths; raises InputError where one is shorter."""
+    def cut_history(self, history_bytes: int, timing_bytes: int, epochs: int) -> None:
+        """Take history.jsonl and timing.jsonl back to earlier lengths; raises InputError where one is shorter, or lacks an epoch."""
         lengths = {HISTORY: history_bytes, TIMING: timing_bytes}
         for name, length in lengths.items():
             if self._synced_size(name) < length:
                 raise InputError(f"{self.path / name} is damaged: it is shorter than when the checkpoint was made")
+        if history_bytes:
+            kept = read_bytes(self.path / HISTORY)[:history_bytes].decode("utf-8", "replace")
+            if len(self._parse_history(kept.splitlines())) != epochs:
+                raise InputError(f"{self.path / HISTORY} is damaged: it does not have the {epochs} epochs of the checkpoint")
         for name, length in lengths.items():
             if length or (self.path / name).exists():
                 try:
@@ -188,16 +192,22 @@ class RunDirectory:
     def read_history(self) -> list[EpochRecord]:
         """The epochs, in order; raises InputError if the file is missing, empty or damaged."""
         path = self.path / HISTORY
-        history = []
-        for number, line in enumerate(self._lines(HISTORY), start=1):
-            record = parsed(EpochRecord, line, f"{path}, line {number},")
-            if record.epoch != number:
-                raise InputError(f"{path}, line {number}, is damaged: it is about epoch {record.epoch}")
-            history.append(record)
+        if not path.exists() and not self.finished:
+            raise InputError(f"{path} is not there: no epoch of this run was finished")
+        history = self._parse_history(self._lines(HISTORY))
         if not history:
             raise InputError(f"{path} is empty: no epoch of this run was finished; train it again")
         if self.finished and (epochs := self.checkpoints.record(FINAL).epoch) != len(history):
             raise InputError(f"{path} is damaged: it has {len(history)} of the run's {epochs} epochs")
+        return history
+
+    def _parse_history(self, lines: list[str]) -> list[EpochRecord]:
+        path, history = self.path / HISTORY, []
+        for number, line in enumerate(lines, start=1):
+            record = parsed(EpochRecord, line, f"{path}, line {number},")
+            if record.epoch != number:
+                raise InputError(f"{path}, line {number}, is damaged: it is about epoch {record.epoch}")
+            history.append(record)
         return history
 
     def resolve(self, kind: Kept) -> str:
@@ -205,7 +215,7 @@ class RunDirectory:
         if names := self.checkpoints.names(kind):
             return names[0]
         if kind == "best":
-            raise InputError(f"{self.path} has no checkpoint 'best': it kept no validation data, or none of its epochs ended")
+            raise InputError(f"{self.path} has no checkpoint 'best': it kept no validation data, or was stopped before it saved any")
         missing = f"{self.path} has no checkpoint 'final' (final.json is missing)"
         if self.has_diverged:
             raise InputError(f"{missing}: the run diverged; train it again with other settings (events.log says more), or take the best")

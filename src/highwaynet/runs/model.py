@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -110,6 +110,8 @@ def load(run: str | Path, checkpoint: Kept = FINAL) -> TrainedModel:
         run: The run directory.
         checkpoint: "final", the weights after the last epoch, or "best", those with the lowest validation loss.
     """
+    if checkpoint not in get_args(Kept):
+        raise InputError(f"checkpoint = {checkpoint!r}: choose {' or '.join(get_args(Kept))}")
     directory = RunDirectory.open(Path(run))
     preparation = directory.load_preparation()
     return TrainedModel(load_network(directory, checkpoint, data=preparation.record), preparation)

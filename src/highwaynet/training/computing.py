@@ -44,7 +44,8 @@ def choose_device(wanted: str | None) -> str:
     counts = {"cpu": lambda: 1, "mps": lambda: int(torch.backends.mps.is_available())}
     found = counts.get(kind, getattr(torch, kind).device_count)()
     if int(number or 0) >= found:
-        raise InputError(f"training.device = {wanted!r}: torch finds {found} of {kind} on this machine; choose cpu, or leave it out")
+        there = f"only {found} such devices" if found else "no such device"
+        raise InputError(f"training.device = {wanted!r}: torch finds {there} on this machine; choose cpu, or leave it out")
     return wanted
 
 

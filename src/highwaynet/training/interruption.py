@@ -11,8 +11,8 @@ from typing import Any, Self
 from highwaynet.base.errors import HighwayError
 from highwaynet.training.distribution import World
 
-IMPATIENCE = 0.5
-"""Seconds in which a second SIGINT is the first one's echo: launchers pass on what their workers have got already."""
+ECHO = 1.0 if "TORCHELASTIC_RUN_ID" in os.environ else 0.0
+"""Seconds in which a second SIGINT is the first one's echo: torchrun passes on what its workers have got already."""
 
 
 class InterruptedRunError(HighwayError):
@@ -59,7 +59,7 @@ class Interruption:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if not self.armed or (self.requested and number == signal.SIGINT and now - self._since > IMPATIENCE):
+        if not self.armed or (self.requested and number == signal.SIGINT and now - self._since > ECHO):
             if number == signal.SIGINT:
                 raise KeyboardInterrupt
             raise InterruptedRunError("interrupted", 128 + number)

@@ -39,7 +39,7 @@ CHECK_EVERY = 20
 
 def train(
     spec: RunSpec,
-    path: Path,
+    path: Path | str,
     *,
     overwrite: bool = False,
     resume: bool = False,
@@ -68,7 +68,7 @@ def train(
     threads_before = torch.get_num_threads()
     keep_freed_memory()
     try:
-        job = set_up(spec, path, overwrite=overwrite, resume=resume, world=world)
+        job = set_up(spec, Path(path), overwrite=overwrite, resume=resume, world=world)
         try:
             watchers = watchers_of(job.run, job.spec.training, watcher, world)
             with closing(watchers):
@@ -95,7 +95,7 @@ def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruptio
     except BaseException as error:
         word = {InterruptedRunError: "interrupted", DivergenceError: "diverged"}.get(type(error), "stopped")
         with suppress(HighwayError):  # what stopped the run matters more than a log that cannot be written
-            text = str(error) or type(error).__name__
+            text = (str(error) or type(error).__name__).partition("\n")[0][:1000]
             log(text if text.startswith(word) else f"{word}: {text}")
         raise
     log("finished")
@@ -157,7 +157,8 @@ class Fitting:
         self._interruption.armed = True
         while state.epoch < self._training.epochs:
             if self._is_over():
-                self._say(f"stopped early: no better epoch since epoch {state.best.epoch if state.best else 0}")
+                kept = "; its weights are kept as the best" if self._data.validation else ""
+                self._say(f"stopped early: no better epoch since epoch {state.best.epoch if state.best else 0}{kept}")
                 break
             try:
                 self._epoch()
@@ -294,8 +295,8 @@ class Fitting:
             cause = find_cause(self._network, self._computing.place(inputs, targets)[0])
         saved = self._saver.newest() if self._world.leads else None
         where = f"the last good checkpoint is of step {saved.step}" if saved else "there is no checkpoint yet"
-        tried = f", after {state.rewinds} rewinds" if state.rewinds else ""
-        ways = [f"a training.learning_rate below {training.learning_rate:g}"]
+        tried = f", after {state.rewinds} rewind{'s' if state.rewinds > 1 else ''}" if state.rewinds else ""
+        ways = [f"a training.learning_rate below {training.learning_rate * 0.5**state.rewinds:g}"]
         ways += ["--clip-norm 1"] if training.clip_norm is None else []
         ways += ["--on-divergence rewind"] if training.on_divergence == "stop" else []
         ways += ["other start weights"]
@@ -329,6 +330,11 @@ class Fitting:
             self._say("resumed: no checkpoint was saved yet; beginning from the start")
         else:
             self._say(f"resumed from epoch {self._state.epoch + (self._state.batch > 0)}, step {self._state.step}")
+            progress = restored.record.progress
+            if progress and (before := len(progress.tally)) != self._world.size:
+                self._say(
+                    f"it was saved by {before} processes, and now there are {self._world.size}: its numbers will be the same to rounding"
+                )
 
     def _say(self, sentence: str) -> None:
         self._watcher.note(sentence)

@@ -171,7 +171,7 @@ class Saver:
             return Restored(record, refused)
         if refused:
             raise InputError(f"no checkpoint of {self._run.path} is intact ({'; '.join(refused)}): begin anew with --overwrite")
-        self._world.lead(lambda: self._cut_history(0, 0))
+        self._world.lead(lambda: self._cut_history(0, 0, 0))
         return Restored(None, refused)
 
     def _forget_after(self, record: CheckpointRecord) -> bytes:
@@ -196,11 +196,11 @@ class Saver:
         self._state.restore(decode(content, Path(name)), record, self._world)
         if record.progress is not None:
             sizes = record.progress.history_bytes, record.progress.timing_bytes
-            self._world.lead(lambda: self._cut_history(*sizes))
+            self._world.lead(lambda: self._cut_history(*sizes, record.epoch))
         return record
 
-    def _cut_history(self, history_bytes: int, timing_bytes: int) -> bytes:
-        self._run.cut_history(history_bytes, timing_bytes)
+    def _cut_history(self, history_bytes: int, timing_bytes: int, epochs: int) -> bytes:
+        self._run.cut_history(history_bytes, timing_bytes, epochs)
         return b""
 
 

@@ -1,0 +1,59 @@
+// A whole stack of dense highway, plain or residual layers on float32 rows, forward and backward.
+//
+// Nothing here may be an inline function or template that other files share: dense_stack.cpp is compiled for several instruction sets,
+// and the linker could keep a copy that an older processor cannot run.
+//
+// Inside, rows lie in blocks of as many rows as a vector has lanes, and a block is (width, lanes): the vectors of a block hold one feature
+// of all its rows. So vectors are full whatever the width, weights are used as torch keeps them, and where rows are cut cannot be seen in
+// the result. The last block's missing rows are computed from zeros and nobody reads them.
+#pragma once
+
+#include <cstdint>
+
+#include "activation.h"
+
+namespace highwaynet {
+
+enum Kind : int { highway = 0, plain = 1, residual = 2, kinds = 3 };
+
+// Sizes, with blocks = ⌈rows / lanes⌉, parts = 2 for highway (H, then T) and 1 for the others, and block = width·lanes floats:
+//   x, y, gy, gx           (rows, width)
+//   weight, bias, gw, gb   (layers, parts·width, width) and (layers, parts·width)
+//   closed                 (layers), or null: a layer whose byte is not 0 copies its input, and its parameters get no gradient
+//   states                 (layers + 1, blocks, block): x of each layer, then y. Without `keep` (2, blocks, block)
+//   transforms             (layers, blocks, block): H, of highway and residual layers. Without `keep` (1, blocks, block), or null if h is
+//   gates                  (layers, blocks, block): T, of highway layers. Without `keep` (1, blocks, block), or null if t is
+//   t, h                   (layers, rows, width), or null: T (of highway layers) and H for the caller
+//   g                      (blocks, block): scratch for the gradient on its way down
+//   gz                     (group, blocks, parts·block): scratch for the gradients of the pre-activations of `group` layers
+// With `keep`, forward leaves in states, transforms and gates what backward reads, and only reads, so that backward may run again. With
+// gw null, the caller leaves out backward_weights. No two of these arrays may overlap.
+struct DenseStack {
+  int64_t layers, rows, width, group;
+  Kind kind;
+  Activation activation;
+  bool keep;
+  const uint8_t *closed;
+  const float *weight, *bias, *x, *gy;
+  float *y, *t, *h, *states, *transforms, *gates;
+  float *gx, *gw, *gb, *g, *gz;
+};
+
+struct DenseStackKernels {
+  int64_t lanes;
+  int64_t tile;  // blocks that are worth handing out together
+  // The blocks first_block … last_block−1, at least one, through all layers.
+  void (*forward)(const DenseStack &, int64_t first_block, int64_t last_block);
+  // The blocks from the gradient after layer last_layer to that before first_layer, at most `group` layers; layers count from 0. The pass
+  // starts from gy where last_layer is the last of all, and writes gx where first_layer is 0.
+  void (*backward_rows)(const DenseStack &, int64_t first_block, int64_t last_block, int64_t first_layer, int64_t last_layer);
+  // The rows first … last−1 of gw and gb of one layer, once backward_rows has passed it with all blocks.
+  void (*backward_weights)(const DenseStack &, int64_t layer, int64_t first, int64_t last);
+};
+
+extern const DenseStackKernels dense_stack_baseline;
+#ifdef HIGHWAYNET_X86
+extern const DenseStackKernels dense_stack_avx2, dense_stack_avx512;
+#endif
+
+}  // namespace highwaynet

@@ -1,0 +1,256 @@
+"""A whole stack of dense layers as one operator, `highwaynet::dense_stack`, with its gradients as another.
+
+A tile of rows passes all layers while it stays in the cache, and activation, gate and mixing happen before anything is stored: torch would
+start some ten operators for each layer, and on thin layers starting takes longer than computing. The result does not depend on the number
+of threads. What is kept for the backward pass is one tensor: the states of all layers, and of highway layers H and T.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, readable, through_registry
+
+KINDS = {"highway": 0, "plain": 1, "residual": 2}
+"""As in dense_stack.h."""
+
+
+def can_stack(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
+    """Whether the operators can take x (rows, width) and the parameters; where they cannot, the readable version in `layers` does.
+
+    Raises:
+        InputError: The environment variable HIGHWAYNET_KERNEL is wrong.
+    """
+    return can_take(x, weight, bias) and _fits(x, weight, bias)
+
+
+def _fits(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
+    types = {x.dtype, weight.dtype, bias.dtype}
+    if types != {torch.float32} or x.dim() != 2 or weight.dim() != 3 or not weight.is_contiguous() or not bias.is_contiguous():
+        return False
+    layers, height, width = weight.shape
+    return x.shape[1] == width and height in {width, 2 * width} and tuple(bias.shape) == (layers, height)
+
+
+def dense_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Collection[int] = ()) -> Tensor:
+    """The output of the last layer, (rows, width).
+
+    Args:
+        x: Of shape (rows, width).
+        weight: Of shape (layers, 2·width, width), H above T, for highway layers; (layers, width, width) for plain and residual ones.
+        bias: Of shape (layers, 2·width) or (layers, width).
+        kind: highway, plain or residual.
+        activation: relu, tanh, sigmoid or identity.
+        closed: Numbers of layers, from 1, that copy their input.
+
+    Raises:
+        ValueError: The tensors do not fit, or a name is unknown.
+    """
+    _check(x, weight, bias, kind, activation)
+    numbers = sorted(closed)
+    keep = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad or bias.requires_grad)
+    if through_registry():
+        y: Tensor = torch.ops.highwaynet.dense_stack.default(x, weight, bias, kind, activation, numbers, keep)[0]
+        return y
+    if keep:
+        recorded: Tensor = _DenseStack.apply(x, weight, bias, kind, activation, numbers)  # type: ignore[no-untyped-call]
+        return recorded
+    return _forward(x, weight, bias, kind, activation, numbers, keep=False)[0]
+
+
+def dense_stack_gates(
+    x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Collection[int] = ()
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The output, the block states H (layers, rows, width) and of highway layers the gates T, from one pass and without gradients.
+
+    Those of closed layers are 0. Arguments and errors are those of `dense_stack`.
+    """
+    _check(x, weight, bias, kind, activation)
+    shape = (weight.shape[0], *x.shape)
+    h, t = x.new_empty(shape), x.new_empty(shape) if kind == "highway" else None
+    y, _ = _forward(x.detach(), weight, bias, kind, activation, sorted(closed), keep=False, t=t, h=h)
+    return y, h, t
+
+
+def _check(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str) -> None:
+    if kind not in KINDS or activation not in ACTIVATIONS:
+        raise ValueError(f"unknown kind {kind!r} or activation {activation!r}: choose of {', '.join(KINDS)} and {', '.join(ACTIVATIONS)}")
+    if not can_stack(x, weight, bias) or weight.shape[1] != (2 if kind == "highway" else 1) * weight.shape[2]:
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (x, weight, bias))
+        raise ValueError(f"no kernel for a {kind} stack of x, weight and bias with shapes {shapes} and type {x.dtype}: ask can_stack first")
+
+
+def _mask(closed: Sequence[int], layers: int) -> Tensor | None:
+    if not closed:
+        return None
+    mask = torch.zeros(layers, dtype=torch.uint8)
+    mask[[number - 1 for number in closed if 1 <= number <= layers]] = 1
+    return mask
+
+
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def _memory(kind: str, layers: int, rows: int, width: int) -> int:
+    """How many numbers the backward pass reads."""
+    size: int = compiled().stack_memory(KINDS[kind], layers, rows, width, True, False)
+    return size
+
+
+def _forward(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    kind: str,
+    activation: str,
+    closed: Sequence[int],
+    *,
+    keep: bool,
+    t: Tensor | None = None,
+    h: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The kernel itself: y, and what the backward pass reads (or scratch); the tensors must fit."""
+    x = x.contiguous()
+    native, (layers, _, width), rows = compiled(), weight.shape, len(x)
+    kept = x.new_empty(native.stack_memory(KINDS[kind], layers, rows, width, keep, h is not None))
+    y, mask = torch.empty_like(x), _mask(closed, layers)
+    sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
+    addresses = [_address(tensor) for tensor in (mask, weight, bias, x, y, t, h, kept)]
+    native.stack_forward(*sizes, *addresses, keep, torch.get_num_threads())
+    return y, kept
+
+
+def _backward(
+    gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int], *, parameters: bool = True
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The kernel of the gradients of x and, if wanted, of the parameters."""
+    gy = gy.contiguous()
+    native, (layers, height, width), rows, threads = compiled(), weight.shape, len(gy), torch.get_num_threads()
+    gx, mask = torch.empty_like(gy), _mask(closed, layers)
+    gw = torch.empty_like(weight) if parameters else None
+    gb = weight.new_empty(layers, height) if parameters else None
+    scratch = gy.new_empty(native.stack_scratch(KINDS[kind], layers, rows, width, threads))
+    sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
+    addresses = [_address(tensor) for tensor in (mask, weight, kept, gy, gx, gw, gb, scratch)]
+    native.stack_backward(*sizes, *addresses, threads)
+    return gx, gw, gb
+
+
+def _in_torch(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int]) -> Tensor:
+    """The same in torch's operators, for gradients of gradients."""
+    for number, (w, b) in enumerate(zip(weight.unbind(), bias.unbind(), strict=True), start=1):
+        if number in closed:
+            continue
+        h, *t = F.linear(x, w, b).split(x.shape[1], dim=1)
+        state = h if activation == "identity" else getattr(torch, activation)(h)
+        mixed = torch.lerp(x, state, torch.sigmoid(t[0])) if kind == "highway" else x + state
+        x = state if kind == "plain" else mixed
+    return x
+
+
+def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    x, weight, bias, kept = ctx.saved_tensors
+    names = (ctx.kind, ctx.activation, ctx.closed)
+    layers, _, width = weight.shape
+    # What was saved may come back otherwise, through hooks that compress or move it; torch's batches of gradients have no memory.
+    usual = torch._C._has_storage(gy) and all(type(tensor) in PLAIN for tensor in (gy, weight, kept))
+    if through_registry() and not torch.is_grad_enabled():
+        found: tuple[Tensor, Tensor, Tensor] = torch.ops.highwaynet.dense_stack_backward.default(gy, weight, kept, *names)
+        return found
+    usual = usual and not torch.is_grad_enabled() and readable(gy, weight, kept) and gy.dtype is kept.dtype is torch.float32
+    if usual and weight.is_contiguous() and kept.numel() == _memory(ctx.kind, layers, len(gy), width):
+        return _backward(gy, weight, kept, *names, parameters=ctx.needs_input_grad[1] or ctx.needs_input_grad[2])
+    return _readable_gradients(ctx, gy, x, weight, bias)
+
+
+def _readable_gradients(ctx: Any, gy: Tensor, *inputs: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    wanted = [tensor for tensor, needed in zip(inputs, ctx.needs_input_grad, strict=False) if needed]
+    with torch.enable_grad():
+        x, weight, bias = (tensor if tensor.requires_grad else tensor.detach() for tensor in inputs)
+        y = _in_torch(x, weight, bias, ctx.kind, ctx.activation, ctx.closed)
+    found = iter(torch.autograd.grad(y, wanted, gy, create_graph=torch.is_grad_enabled()))
+    gx, gw, gb = (next(found) if needed else None for needed in ctx.needs_input_grad[:3])
+    return gx, gw, gb
+
+
+class _DenseStack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int]) -> Tensor:
+        ctx.kind, ctx.activation, ctx.closed = kind, activation, closed
+        y, kept = _forward(x, weight, bias, kind, activation, closed, keep=True)
+        ctx.save_for_backward(x, weight, bias, kept)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return *_gradients(ctx, grads[0]), None, None, None
+
+
+LIBRARY.define(
+    "dense_stack(Tensor x, Tensor weight, Tensor bias, str kind, str activation, int[] closed, bool keep) -> (Tensor y, Tensor kept)"
+)
+LIBRARY.define(
+    "dense_stack_backward(Tensor gy, Tensor weight, Tensor kept, str kind, str activation, int[] closed) -> (Tensor, Tensor, Tensor)"
+)
+
+
+def _on_cpu(
+    x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int], keep: bool
+) -> tuple[Tensor, Tensor]:
+    if kind not in KINDS or activation not in ACTIVATIONS or not _fits(x, weight.contiguous(), bias.contiguous()):
+        raise ValueError(f"highwaynet::dense_stack cannot take these shapes or names: {tuple(x.shape)}, {tuple(weight.shape)}, {kind!r}")
+    y, kept = _forward(x, weight.contiguous(), bias.contiguous(), kind, activation, closed, keep=keep)
+    return y, kept if keep else kept.new_empty(0)
+
+
+def _backward_on_cpu(
+    gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    layers, _, width = weight.shape
+    if kept.numel() != _memory(kind, layers, len(gy), width):
+        raise ValueError("highwaynet::dense_stack_backward was given what another stack kept")
+    gx, gw, gb = _backward(gy, weight.contiguous(), kept, kind, activation, closed)
+    assert gw is not None and gb is not None  # noqa: S101, PT018
+    return gx, gw, gb
+
+
+def _fake(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int], keep: bool) -> tuple[Tensor, Tensor]:
+    layers, _, width = weight.shape
+    lanes = compiled().stack_memory(KINDS["plain"], 0, 1, 1, True, False)  # a block of one feature
+    of_each = {"plain": 1, "residual": 2, "highway": 3}[kind]
+    blocks = (x.shape[0] + lanes - 1) // lanes
+    return x.new_empty(x.shape), x.new_empty((blocks * lanes * width * (1 + layers * of_each)) if keep else 0)
+
+
+def _fake_backward(
+    gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    return gy.new_empty(gy.shape), weight.new_empty(weight.shape), weight.new_empty(weight.shape[:2])
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    x, weight, bias, ctx.kind, ctx.activation, ctx.closed, _ = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(x, weight, bias, output[1])
+
+
+def _registered_gradients(ctx: Any, gy: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    return *_gradients(ctx, gy), None, None, None, None
+
+
+def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
+    raise RuntimeError(
+        "highwaynet::dense_stack_backward has no gradient of its own: set HIGHWAYNET_KERNEL=torch for gradients of gradients"
+    )
+
+
+LIBRARY.impl("dense_stack", _on_cpu, "CPU")
+LIBRARY.impl("dense_stack_backward", _backward_on_cpu, "CPU")
+torch.library.register_fake("highwaynet::dense_stack", _fake, lib=LIBRARY)
+torch.library.register_fake("highwaynet::dense_stack_backward", _fake_backward, lib=LIBRARY)
+torch.library.register_autograd("highwaynet::dense_stack", _registered_gradients, setup_context=_keep, lib=LIBRARY)
+torch.library.register_autograd("highwaynet::dense_stack_backward", _no_second_derivative, lib=LIBRARY)
