@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.flop_counter import register_flop_formula
 
 from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, readable, through_registry
 
@@ -50,27 +51,31 @@ def dense_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: 
         ValueError: The tensors do not fit, or a name is unknown.
     """
     _check(x, weight, bias, kind, activation)
-    numbers = sorted(closed)
+    return run_stack(x, weight, bias, kind, activation, sorted(closed))
+
+
+def run_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int]) -> Tensor:
+    """The same without the checks, for those who have asked `can_stack`: they take as long as a layer."""
     keep = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad or bias.requires_grad)
     if through_registry():
-        y: Tensor = torch.ops.highwaynet.dense_stack.default(x, weight, bias, kind, activation, numbers, keep)[0]
+        y: Tensor = torch.ops.highwaynet.dense_stack.default(x, weight, bias, kind, activation, closed, keep)[0]
         return y
     if keep:
-        recorded: Tensor = _DenseStack.apply(x, weight, bias, kind, activation, numbers)  # type: ignore[no-untyped-call]
+        recorded: Tensor = _DenseStack.apply(x, weight, bias, kind, activation, closed)  # type: ignore[no-untyped-call]
         return recorded
-    return _forward(x, weight, bias, kind, activation, numbers, keep=False)[0]
+    return _forward(x, weight, bias, kind, activation, closed, keep=False)[0]
 
 
 def dense_stack_gates(
     x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Collection[int] = ()
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The output, the block states H (layers, rows, width) and of highway layers the gates T, from one pass and without gradients.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The output, the block states H and, of highway layers, the gates T, both (layers, rows, width), from one pass without gradients.
 
-    Those of closed layers are 0. Arguments and errors are those of `dense_stack`.
+    Those of closed layers are 0; T of other kinds has 0 layers. Arguments and errors are those of `dense_stack`.
     """
     _check(x, weight, bias, kind, activation)
-    shape = (weight.shape[0], *x.shape)
-    h, t = x.new_empty(shape), x.new_empty(shape) if kind == "highway" else None
+    layers = weight.shape[0]
+    h, t = x.new_empty(layers, *x.shape), x.new_empty(layers if kind == "highway" else 0, *x.shape)
     y, _ = _forward(x.detach(), weight, bias, kind, activation, sorted(closed), keep=False, t=t, h=h)
     return y, h, t
 
@@ -92,7 +97,7 @@ def _mask(closed: Sequence[int], layers: int) -> Tensor | None:
 
 
 def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
+    return 0 if tensor is None or not tensor.numel() else tensor.data_ptr()
 
 
 def _memory(kind: str, layers: int, rows: int, width: int) -> int:
@@ -116,7 +121,8 @@ def _forward(
     """The kernel itself: y, and what the backward pass reads (or scratch); the tensors must fit."""
     x = x.contiguous()
     native, (layers, _, width), rows = compiled(), weight.shape, len(x)
-    kept = x.new_empty(native.stack_memory(KINDS[kind], layers, rows, width, keep, h is not None))
+    size = native.stack_memory(KINDS[kind], layers, rows, width, keep, h is not None)
+    kept = x.new_zeros(size) if closed else x.new_empty(size)  # closed layers write nothing, and equal calls shall have equal results
     y, mask = torch.empty_like(x), _mask(closed, layers)
     sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
     addresses = [_address(tensor) for tensor in (mask, weight, bias, x, y, t, h, kept)]
@@ -253,4 +259,17 @@ LIBRARY.impl("dense_stack_backward", _backward_on_cpu, "CPU")
 torch.library.register_fake("highwaynet::dense_stack", _fake, lib=LIBRARY)
 torch.library.register_fake("highwaynet::dense_stack_backward", _fake_backward, lib=LIBRARY)
 torch.library.register_autograd("highwaynet::dense_stack", _registered_gradients, setup_context=_keep, lib=LIBRARY)
+
+
+@register_flop_formula(torch.ops.highwaynet.dense_stack)
+def _flops(x: Sequence[int], weight: Sequence[int], *rest: Any, **options: Any) -> int:
+    """For torch's counter: a multiplication and an addition for each sample and weight."""
+    return 2 * x[0] * weight[0] * weight[1] * weight[2]
+
+
+@register_flop_formula(torch.ops.highwaynet.dense_stack_backward)
+def _backward_flops(gy: Sequence[int], weight: Sequence[int], *rest: Any, **options: Any) -> int:
+    return 2 * _flops(gy, weight)
+
+
 torch.library.register_autograd("highwaynet::dense_stack_backward", _no_second_derivative, lib=LIBRARY)

@@ -9,12 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from highwaynet.kernels.dense_stack import can_stack, dense_stack_gates
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Carry, Init
 from highwaynet.layers.recomputation import through
-from highwaynet.layers.stacking import open_layers, stacked_parameters, without_layers
+from highwaynet.layers.stacking import fused, open_layers, stacked_parameters, without_layers
 
 
 class DenseHighway(nn.Module):
@@ -105,15 +106,22 @@ class DenseHighway(nn.Module):
             return_gates: Return (y, T) or (y, T, C), gates of shape (layers, ..., width), or (..., width) of a single layer.
         """
         if not return_gates:
+            if self.carry == "coupled" and (y := fused(self, "highway", x)) is not None:
+                return y
             return through(lambda x, weight, bias: self._layer(x, weight, bias)[0], x, open_layers(self), self.recomputes)
+        needs_graph = torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad or self.bias.requires_grad)
+        if self.carry == "coupled" and not needs_graph and can_stack(x.reshape(-1, self.width), self.weight, self.bias):
+            y, _, t = dense_stack_gates(x.reshape(-1, self.width), self.weight, self.bias, "highway", self.activation, self.closed_layers)
+            opened = t.view(self.num_layers, *x.shape)  # (layers, ..., width)
+            return y.view(x.shape), opened[0] if self.single else opened
         gates: list[tuple[Tensor, ...]] = []
         for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
             if number in self.closed_layers:
                 closed = torch.zeros_like(x)
                 gates.append((closed,) if self.carry == "coupled" else (closed, torch.ones_like(x)))
             else:
-                x, *opened = self._layer(x, weight, bias)
-                gates.append(tuple(opened))
+                x, *own = self._layer(x, weight, bias)
+                gates.append(tuple(own))
         if self.single:
             return x, *gates[0]
         if not gates:

@@ -9,7 +9,7 @@ from highwaynet.layers.activations import activation_function
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.recomputation import through
-from highwaynet.layers.stacking import stacked_parameters, start_stack_, without_layers
+from highwaynet.layers.stacking import fused, stacked_parameters, start_stack_, without_layers
 
 
 class DensePlain(nn.Module):
@@ -63,6 +63,11 @@ class DensePlain(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From (..., width) to (..., out_width)."""
+        _, rows, columns = self.weight.shape
+        if rows != columns:  # a single layer; a view's backward copies nothing
+            return self._layer(x, self.weight.view(rows, columns), self.bias.view(-1))
+        if (y := fused(self, "plain", x)) is not None:
+            return y
         return through(self._layer, x, list(zip(self.weight.unbind(), self.bias.unbind(), strict=True)), self.recomputes)
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

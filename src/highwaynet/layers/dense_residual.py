@@ -9,7 +9,7 @@ from highwaynet.layers.activations import activation_function
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.recomputation import through
-from highwaynet.layers.stacking import open_layers, stacked_parameters, start_stack_, without_layers
+from highwaynet.layers.stacking import fused, open_layers, stacked_parameters, start_stack_, without_layers
 
 
 class DenseResidual(nn.Module):
@@ -60,6 +60,8 @@ class DenseResidual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From (..., width) to the same shape; a closed layer copies its input."""
+        if (y := fused(self, "residual", x)) is not None:
+            return y
         return through(self._layer, x, open_layers(self), self.recomputes)
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -43,6 +43,18 @@ def through(layer: Callable[..., Tensor], x: Tensor, items: Sequence[tuple[Any, 
     return x
 
 
+def through_stack(
+    stack: Callable[[Tensor, Tensor, Tensor, int], Tensor], x: Tensor, weight: Tensor, bias: Tensor, recomputes: bool
+) -> Tensor:
+    """stack(x, weight, bias, 0) for all layers at once, or for each segment, with the number of layers before, to compute them again."""
+    if not recomputes or not torch.is_grad_enabled() or not len(weight):
+        return stack(x, weight, bias, 0)
+    size = segment_size(len(weight))
+    for number, (w, b) in enumerate(zip(weight.split(size), bias.split(size), strict=True)):
+        x = checkpoint(stack, x, w, b, number * size, use_reentrant=False, preserve_rng_state=False)
+    return x
+
+
 def through_modules(x: Tensor, modules: Sequence[nn.Module]) -> Tensor:
     """The same for modules in a row; they may drop out, which repeats, and norm batches, whose statistics count once."""
     norms = [module for outer in modules for module in outer.modules() if isinstance(module, _BatchNorm)]
@@ -61,9 +73,14 @@ def segments(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
     >>> [list(piece) for piece in segments(range(5))]
     [[0, 1, 2], [3, 4]]
     """
-    size = max(1, math.ceil(math.sqrt(len(items))))
+    size = segment_size(len(items))
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+def segment_size(count: int) -> int:
+    """How many layers make a segment."""
+    return max(1, math.ceil(math.sqrt(count)))
 
 
 def _all(layer: Callable[..., Tensor], x: Tensor, items: Sequence[tuple[Any, ...]]) -> Tensor:

@@ -8,8 +8,10 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Generator, Tensor, nn
 
+from highwaynet.kernels.dense_stack import can_stack, run_stack
 from highwaynet.layers.initialisation import initialise_
-from highwaynet.layers.names import Init
+from highwaynet.layers.names import Activation, Init
+from highwaynet.layers.recomputation import through_stack
 
 
 class Stack(Protocol):
@@ -45,6 +47,13 @@ class Closable(Stack, Protocol):
     closed_layers: frozenset[int]
 
 
+class Fusable(Stack, Protocol):
+    """A stack that the compiled operator may compute."""
+
+    activation: Activation
+    recomputes: bool
+
+
 def open_layers(stack: Closable) -> list[tuple[Tensor, Tensor]]:
     """Weight and bias of each layer that is not closed.
 
@@ -52,6 +61,19 @@ def open_layers(stack: Closable) -> list[tuple[Tensor, Tensor]]:
     """
     layers = enumerate(zip(stack.weight.unbind(), stack.bias.unbind(), strict=True), start=1)
     return [parameters for number, parameters in layers if number not in stack.closed_layers]
+
+
+def fused(stack: Fusable, kind: str, x: Tensor) -> Tensor | None:
+    """The output of the whole stack from the compiled operator, or None where that cannot be used: x is (..., width)."""
+    rows = x.reshape(-1, x.shape[-1]) if x.dim() != 2 else x
+    if not can_stack(rows, stack.weight, stack.bias):
+        return None
+    closed: frozenset[int] = getattr(stack, "closed_layers", frozenset())
+
+    def layers(x: Tensor, weight: Tensor, bias: Tensor, before: int) -> Tensor:
+        return run_stack(x, weight, bias, kind, stack.activation, [number - before for number in closed if number > before])
+
+    return through_stack(layers, rows, stack.weight, stack.bias, stack.recomputes).view(x.shape)
 
 
 def single_layer(stack: StackT, number: int) -> StackT:

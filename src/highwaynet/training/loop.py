@@ -270,9 +270,11 @@ class Fitting:
         self._watcher.epoch(line, timing)
 
     def _check(self, trained: Score, validated: Score | None) -> None:
-        """What the epoch's last step did shows only in a loss that is measured after it."""
-        after = validated or evaluate(self._network, self._data.train.head(EVALUATION_BATCH), self._world)
-        if not math.isfinite(trained.loss) or not math.isfinite(after.loss):
+        """What the run's last step did shows only in a loss that is measured after it."""
+        scores = [score for score in (trained, validated) if score]
+        if validated is None and self._state.epoch + 1 == self._training.epochs:
+            scores.append(evaluate(self._network, self._data.train.head(EVALUATION_BATCH), self._world))
+        if not all(math.isfinite(score.loss) for score in scores):
             raise self._diverged("the loss", self._state.step)
         if not has_finite_weights(self._network):
             raise self._diverged("a weight", self._state.step)

@@ -41,13 +41,15 @@ def make_optimiser(network: Network, training: TrainingSpec) -> torch.optim.Opti
         for (rate, decay), parameters in by_factors.items()
     ]
     rate = training.learning_rate
+    # One pass over each parameter; the loss scaling of float16 wants to see the gradients in between.
+    fused = next(network.parameters()).device.type in {"cpu", "cuda"} and training.precision != "float16"
     match training.optimiser:
         case "sgd":
-            return torch.optim.SGD(groups, lr=rate, momentum=training.momentum, nesterov=training.nesterov)
+            return torch.optim.SGD(groups, lr=rate, momentum=training.momentum, nesterov=training.nesterov, fused=fused)
         case "rmsprop":
             return torch.optim.RMSprop(groups, lr=rate, alpha=training.smoothing or 0.99, momentum=training.momentum)
         case "adamw":
-            return torch.optim.AdamW(groups, lr=rate, betas=(training.momentum, training.smoothing or 0.999))
+            return torch.optim.AdamW(groups, lr=rate, betas=(training.momentum, training.smoothing or 0.999), fused=fused)
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
