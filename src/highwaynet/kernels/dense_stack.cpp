@@ -202,15 +202,6 @@ void forward(const DenseStack &s, int64_t first, int64_t last) {
 
 // ----- Backward: rows
 
-// What reaches h of a gradient g at H = activation(h).
-template <Activation activation>
-INLINE Vector gradient_of(Vector h, Vector g) {
-  if constexpr (activation == relu) return h <= 0.0f ? all(0.0f) : g;  // in this order a NaN passes, as in torch.relu
-  if constexpr (activation == tanh) return g * (1.0f - h * h);
-  if constexpr (activation == sigmoid) return g * ((1.0f - h) * h);
-  return g;
-}
-
 // Of the gradient g after a layer: those of its pre-activations, and in its place what goes straight to x.
 template <Kind kind, Activation activation>
 void layer_gradients(const DenseStack &s, int64_t layer, int64_t first, int64_t last) {

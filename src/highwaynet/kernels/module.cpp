@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "dense_layer.h"
 #include "dense_stack.h"
 #include "gating.h"
 
@@ -22,6 +23,7 @@ struct InstructionSet {
   std::string name;
   const GatingKernels *gating;
   const DenseStackKernels *dense_stack;
+  const DenseLayerKernels *dense_layer;
 };
 
 // What this processor can run, the fastest first.
@@ -32,10 +34,10 @@ std::vector<InstructionSet> runnable() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
-    sets.push_back({"avx512", &gating_avx512, &dense_stack_avx512});
-  if (avx2) sets.push_back({"avx2", &gating_avx2, &dense_stack_avx2});
+    sets.push_back({"avx512", &gating_avx512, &dense_stack_avx512, &dense_layer_avx512});
+  if (avx2) sets.push_back({"avx2", &gating_avx2, &dense_stack_avx2, &dense_layer_avx2});
 #endif
-  sets.push_back({"baseline", &gating_baseline, &dense_stack_baseline});
+  sets.push_back({"baseline", &gating_baseline, &dense_stack_baseline, &dense_layer_baseline});
   return sets;
 }
 
@@ -99,6 +101,21 @@ void gate_backward(uintptr_t gy, uintptr_t x, uintptr_t z, uintptr_t gx, uintptr
   const Gating gating{pointer<const float>(x), pointer<const float>(z), pointer<const float>(gy), nullptr, pointer<float>(gx),
                       pointer<float>(gz), channels, activation_of(activation)};
   if (rows > 0 && channels > 0) run(active.gating->backward, gating, rows, threads);
+}
+
+// ----- Single dense layers, and the loss
+
+void activate(uintptr_t z, int64_t count, int activation) { active.dense_layer->activate(pointer<float>(z), count, activation_of(activation)); }
+
+void activation_gradient(uintptr_t gy, uintptr_t y, uintptr_t gz, int64_t count, int activation) {
+  active.dense_layer->gradient(pointer<const float>(gy), pointer<const float>(y), pointer<float>(gz), count, activation_of(activation));
+}
+
+float cross_entropy(uintptr_t logits, uintptr_t targets, uintptr_t gradient, int64_t rows, int64_t classes) {
+  const int64_t *classes_of = pointer<const int64_t>(targets);
+  for (int64_t row = 0; row < rows; ++row)
+    if (classes_of[row] < 0 || classes_of[row] >= classes) throw std::invalid_argument("a target is no class");
+  return active.dense_layer->cross_entropy(pointer<const float>(logits), classes_of, pointer<float>(gradient), rows, classes);
 }
 
 // ----- Dense stacks
@@ -200,6 +217,9 @@ NB_MODULE(_native, m) {
   const auto free = nb::call_guard<nb::gil_scoped_release>();
   m.def("gate", &gate, free);
   m.def("gate_backward", &gate_backward, free);
+  m.def("activate", &activate, free);
+  m.def("activation_gradient", &activation_gradient, free);
+  m.def("cross_entropy", &cross_entropy, free);
   m.def("stack_memory", &stack_memory);
   m.def("stack_scratch", &stack_scratch);
   m.def("stack_forward", &stack_forward, free);

@@ -101,5 +101,14 @@ INLINE State state_of(Vector h, Vector g = Vector{}) {
   }
 }
 
+// What reaches h of a gradient g at H = activation(h).
+template <Activation activation>
+INLINE Vector gradient_of(Vector h, Vector g) {
+  if constexpr (activation == relu) return h <= 0.0f ? all(0.0f) : g;  // in this order a NaN passes, as in torch.relu
+  if constexpr (activation == tanh) return g * (1.0f - h * h);
+  if constexpr (activation == sigmoid) return g * ((1.0f - h) * h);
+  return g;
+}
+
 }  // namespace
 }  // namespace highwaynet

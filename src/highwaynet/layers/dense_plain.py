@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from highwaynet.kernels.dense_layer import can_layer, dense_layer
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
@@ -65,7 +66,8 @@ class DensePlain(nn.Module):
         """From (..., width) to (..., out_width)."""
         _, rows, columns = self.weight.shape
         if rows != columns:  # a single layer; a view's backward copies nothing
-            return self._layer(x, self.weight.view(rows, columns), self.bias.view(-1))
+            weight, bias = self.weight.view(rows, columns), self.bias.view(-1)
+            return dense_layer(x, weight, bias, self.activation) if can_layer(x, weight, bias) else self._layer(x, weight, bias)
         if (y := fused(self, "plain", x)) is not None:
             return y
         return through(self._layer, x, list(zip(self.weight.unbind(), self.bias.unbind(), strict=True)), self.recomputes)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from highwaynet.data.record import DataRecord
+from highwaynet.kernels.dense_layer import cross_entropy
 from highwaynet.runs.records import Score
 from highwaynet.training.distribution import ALONE, World
 
@@ -16,7 +17,7 @@ from highwaynet.training.distribution import ALONE, World
 def loss_function(record: DataRecord, outputs: Tensor, targets: Tensor) -> Tensor:
     """The mean loss of a batch: outputs (batch, classes) with class numbers, or (batch, 1) with standardised numbers."""
     if record.task == "classification":
-        return F.cross_entropy(outputs, targets)
+        return cross_entropy(outputs, targets)
     return F.mse_loss(outputs.squeeze(1), targets)
 
 

@@ -1,0 +1,84 @@
+"""A single dense layer, and the loss of a classification, with fewer operators than torch starts for them."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from highwaynet.kernels.operators import ACTIVATIONS, can_take, compiled, readable, through_registry
+
+
+def can_layer(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
+    """Whether `dense_layer` can take x (rows, inputs), weight (outputs, inputs) and bias; where it cannot, torch computes the same."""
+    return (
+        can_take(x, weight, bias)
+        and not through_registry()
+        and x.dtype is weight.dtype is bias.dtype is torch.float32
+        and x.dim() == 2
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def dense_layer(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
+    """activation(x·Wᵀ + b); ask `can_layer` first."""
+    y: Tensor = _DenseLayer.apply(x, weight, bias, activation)  # type: ignore[no-untyped-call]
+    return y
+
+
+class _DenseLayer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
+        y = torch.addmm(bias, x, weight.t())
+        compiled().activate(y.data_ptr(), y.numel(), ACTIVATIONS[activation])
+        ctx.activation = activation
+        ctx.save_for_backward(x, weight, bias, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, y = ctx.saved_tensors
+        gy, needs = grads[0], ctx.needs_input_grad
+        if torch.is_grad_enabled() or not torch._C._has_storage(gy) or not readable(gy, y) or not y.is_contiguous():
+            return *_readable_gradients(gy, (x, weight, bias), ctx.activation, needs), None
+        gy = gy.contiguous()
+        gz = torch.empty_like(gy)
+        compiled().activation_gradient(gy.data_ptr(), y.data_ptr(), gz.data_ptr(), gz.numel(), ACTIVATIONS[ctx.activation])
+        gw = gz.t().mm(x) if needs[1] else None
+        return gz.mm(weight) if needs[0] else None, gw, gz.sum(0) if needs[2] else None, None
+
+
+def _readable_gradients(gy: Tensor, inputs: tuple[Tensor, ...], activation: str, needs: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
+    """In torch's operators, for gradients of gradients and for batches of them."""
+    with torch.enable_grad():
+        z = F.linear(*inputs)
+        y = z if activation == "identity" else getattr(torch, activation)(z)
+    wanted = [tensor for tensor, needed in zip(inputs, needs, strict=False) if needed]
+    found = iter(torch.autograd.grad(y, wanted, gy, create_graph=torch.is_grad_enabled()))
+    return tuple(next(found) if needed else None for needed in needs[:3])
+
+
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """The mean cross-entropy of logits (rows, classes) with class numbers, as torch's, and its gradient in the same pass."""
+    usual = can_take(logits, targets) and not through_registry() and logits.dtype is torch.float32 and targets.dtype is torch.int64
+    if usual and logits.dim() == 2 and targets.dim() == 1 and 0 < len(logits) == len(targets) and logits.shape[1]:
+        loss: Tensor = _CrossEntropy.apply(logits, targets)  # type: ignore[no-untyped-call]
+        return loss
+    return F.cross_entropy(logits, targets)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor) -> Tensor:
+        logits, targets = logits.contiguous(), targets.contiguous()
+        gradient = torch.empty_like(logits)
+        loss = compiled().cross_entropy(logits.data_ptr(), targets.data_ptr(), gradient.data_ptr(), *logits.shape)
+        ctx.save_for_backward(gradient)
+        return logits.new_tensor(loss)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * g, None

@@ -1,0 +1,40 @@
+"""The kernel of dense stacks under the compiler's own checks: memory past an end, undefined arithmetic."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from highwaynet.kernels.native import native_module
+
+ROOT = Path(__file__).parents[2]
+KERNELS = ROOT / "src" / "highwaynet" / "kernels"
+FLAGS = {  # as in CMakeLists.txt
+    "baseline": ["-DHIGHWAYNET_LANES=4"],
+    "avx2": ["-DHIGHWAYNET_LANES=8", "-mavx2", "-mfma"],
+    "avx512": ["-DHIGHWAYNET_LANES=16", *(f"-mavx512{part}" for part in ("f", "dq", "bw", "vl")), "-mfma", "-mprefer-vector-width=512"],
+}
+CHECKED = ["-std=c++17", "-O1", "-g", "-ffp-contract=fast", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{KERNELS}"]
+
+native = native_module()
+
+
+@pytest.mark.skipif(native is None or shutil.which("g++") is None, reason="needs the compiled kernels and g++")
+def test_nothing_is_read_or_written_past_an_end(tmp_path: Path) -> None:
+    assert native is not None
+    x86 = ["-DHIGHWAYNET_X86"] if "avx2" in native.instruction_sets() else []
+    names = list(FLAGS) if x86 else ["baseline"]
+    compilers = []
+    for name in names:
+        own = [*FLAGS[name], f"-DHIGHWAYNET_TABLE=dense_stack_{name}", *x86]
+        command = ["g++", *CHECKED, *own, "-c", str(KERNELS / "dense_stack.cpp"), "-o", f"{name}.o"]
+        compilers.append(subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True))
+    for compiler in compilers:
+        _, errors = compiler.communicate()
+        assert compiler.returncode == 0, errors
+    driver = ["g++", *CHECKED, *x86, str(Path(__file__).with_name("driver.cpp")), *(f"{name}.o" for name in names), "-o", "driver"]
+    subprocess.run(driver, cwd=tmp_path, check=True)
+    result = subprocess.run(["./driver", *native.instruction_sets()], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert ", 0 failures" in result.stdout
