@@ -17,6 +17,7 @@ ROOMS = {
     "training": 5,
     "analysis": 6,
     "search": 6,
+    "bench": 6,
     "figures": 7,
     "experiments": 8,
     "cli": 9,

@@ -13,6 +13,7 @@ import typer
 from highwaynet import __version__
 from highwaynet.base.errors import HighwayError
 from highwaynet.base.files import cannot
+from highwaynet.cli.bench import bench_command
 from highwaynet.cli.data import data_app
 from highwaynet.cli.evaluate import evaluate_command
 from highwaynet.cli.networks import networks_command
@@ -44,6 +45,7 @@ app.command("networks")(networks_command)
 app.add_typer(data_app)
 app.command("report")(report_command)
 app.command("runs")(runs_command)
+app.command("bench")(bench_command)
 
 
 def _print_version(wanted: bool) -> None:

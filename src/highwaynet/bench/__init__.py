@@ -1,0 +1,1 @@
+"""How fast it is here, beside named peers in the same run."""

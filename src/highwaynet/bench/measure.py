@@ -1,0 +1,109 @@
+"""Measuring in turns: peers alternate, and the best of many turns counts, since a shared machine only ever slows things down."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from highwaynet.base.memory import keep_freed_memory
+from highwaynet.bench.peers import PRODUCT_OPERATIONS, Step, naive, ours, peers_for, product, stack_alone
+from highwaynet.bench.records import BenchRecord, Measurement, Setting
+from highwaynet.runs.environment import describe_environment
+
+SETTINGS = (
+    Setting(layers=50),
+    Setting(layers=10),
+    Setting(layers=100),
+    Setting(kind="plain", layers=50, width=71),
+)
+DEPTHS = (10, 20, 50, 100, 200, 500, 1000)
+BATCHES = (32, 64, 128, 256, 512, 1024)
+Report = Callable[[str], None]
+
+
+def best_times(steps: dict[str, Step], seconds: float) -> dict[str, float]:
+    """Seconds of each one's fastest step; turns of about 20 ms alternate for so many seconds in all, at least three each."""
+    counts: dict[str, int] = {}
+    for name, step in steps.items():
+        step()
+        started = time.perf_counter()
+        step()
+        counts[name] = max(1, min(50, int(0.02 / max(time.perf_counter() - started, 1e-6))))
+    best = dict.fromkeys(steps, float("inf"))
+    began, turn = time.perf_counter(), 0
+    while turn < 3 or time.perf_counter() - began < seconds:
+        turn += 1
+        for name, step in steps.items():
+            step()  # not measured: the one before had the caches
+            started = time.perf_counter()
+            for _ in range(counts[name]):
+                step()
+            best[name] = min(best[name], (time.perf_counter() - started) / counts[name])
+    return best
+
+
+def _measured(setting: Setting, steps: dict[str, Step], seconds: float) -> tuple[list[Measurement], float]:
+    """All peers of a setting, and the speed of the product in the same turns."""
+    times = best_times(steps | {"product": product()}, seconds)
+    peak = PRODUCT_OPERATIONS / times.pop("product") / 1e9
+    found = []
+    for name, duration in times.items():
+        gflops = setting.operations / duration / 1e9
+        ratio = times["naive PyTorch"] / duration if "naive PyTorch" in times else None
+        found.append(
+            Measurement(
+                setting=setting,
+                peer=name,
+                milliseconds=1e3 * duration,
+                times_naive=ratio,
+                gflops=gflops,
+                share_of_product=gflops / peak,
+            )
+        )
+    return found, peak
+
+
+def run_bench(
+    *,
+    settings: Sequence[Setting] = SETTINGS,
+    seconds: float = 6.0,
+    compile_too: bool = False,
+    sweep: bool = False,
+    threads: int | None = None,
+    report: Report = lambda text: None,
+) -> BenchRecord:
+    """The comparison on this machine.
+
+    Args:
+        settings: The networks and batches to compare on.
+        seconds: How long each comparison takes.
+        compile_too: Also torch.compile, which takes a minute to begin.
+        sweep: Also ours against the naive module over depth and batch.
+        threads: How many threads torch and our kernel use; by default all.
+        report: Told what is being measured.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    keep_freed_memory()  # as in training
+    try:
+        steps: list[Measurement] = []
+        stacks: list[Measurement] = []
+        peaks: list[float] = []
+        for setting in settings:
+            report(f"{setting.kind}, {setting.layers} layers, {setting.width} wide, batches of {setting.batch}")
+            made = {name: make(setting) for name, make in peers_for(setting, compile_too=compile_too).items()}
+            found, peak = _measured(setting, made, seconds)
+            steps += found
+            alone, _ = _measured(setting, {"highwaynet, stack alone": stack_alone(setting)}, seconds / 2)
+            stacks += alone
+            peaks.append(peak)
+        swept: list[Measurement] = []
+        if sweep:
+            for setting in [Setting(layers=depth) for depth in DEPTHS] + [Setting(batch=batch) for batch in BATCHES]:
+                report(f"{setting.layers} layers, batches of {setting.batch}")
+                swept += _measured(setting, {"highwaynet": ours(setting), "naive PyTorch": naive(setting)}, seconds / 2)[0]
+        return BenchRecord(
+            environment=describe_environment(), product_gflops=max(peaks), steps=tuple(steps), stacks=tuple(stacks), sweep=tuple(swept)
+        )
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,181 @@
+"""Who is compared: each peer makes a function that takes one training step of the same network."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highwaynet.bench.records import Setting
+from highwaynet.kernels.dense_layer import cross_entropy
+from highwaynet.networks.dense import build_dense
+from highwaynet.networks.spec import NetworkSpec
+
+INPUTS, OUTPUTS, RATE, MOMENTUM = 784, 10, 0.01, 0.9
+Step = Callable[[], object]
+
+
+class NaiveHighway(nn.Module):
+    """A highway layer as it is usually written."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.transform, self.gate = nn.Linear(width, width), nn.Linear(width, width)
+        nn.init.constant_(self.gate.bias, -2.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Two matrix products, three products of elements."""
+        h, t = torch.tanh(self.transform(x)), torch.sigmoid(self.gate(x))
+        return h * t + x * (1 - t)
+
+
+class MergedHighway(nn.Module):
+    """The same with one matrix product and torch.lerp."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.both = nn.Linear(width, 2 * width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """H and T from one product."""
+        h, t = self.both(x).chunk(2, dim=1)
+        return torch.lerp(x, torch.tanh(h), torch.sigmoid(t))
+
+
+class NaivePlain(nn.Module):
+    """A plain layer as it is usually written."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One product, one activation."""
+        return torch.tanh(self.linear(x))
+
+
+def _samples(setting: Setting) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(setting.batch, INPUTS, generator=generator), torch.randint(OUTPUTS, (setting.batch,), generator=generator)
+
+
+def _torch_step(network: nn.Module, setting: Setting, loss_of: Callable[[Tensor, Tensor], Tensor], *, fused: bool) -> Step:
+    inputs, targets = _samples(setting)
+    optimiser = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM, fused=fused)
+
+    def step() -> None:
+        loss = loss_of(network(inputs), targets)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+    return step
+
+
+def _written_out(layer: Callable[[int], nn.Module], setting: Setting) -> nn.Module:
+    layers = [layer(setting.width) for _ in range(setting.layers - 1)]
+    return nn.Sequential(nn.Linear(INPUTS, setting.width), nn.Tanh(), *layers, nn.Linear(setting.width, OUTPUTS))
+
+
+def ours(setting: Setting) -> Step:
+    """Our network, with the loss and the optimiser of our training loop."""
+    spec = NetworkSpec(name=f"fc-{setting.kind}", depth=setting.layers, width=setting.width)
+    return _torch_step(build_dense(spec, INPUTS, OUTPUTS, None), setting, cross_entropy, fused=True)
+
+
+def naive(setting: Setting) -> Step:
+    """PyTorch modules as they are usually written."""
+    layer = NaiveHighway if setting.kind == "highway" else NaivePlain
+    return _torch_step(_written_out(layer, setting), setting, F.cross_entropy, fused=False)
+
+
+def merged(setting: Setting) -> Step:
+    """PyTorch modules with one matrix product for H and T."""
+    return _torch_step(_written_out(MergedHighway, setting), setting, F.cross_entropy, fused=False)
+
+
+def compiled(setting: Setting) -> Step:
+    """The naive module under torch.compile; the first step takes a minute."""
+    layer = NaiveHighway if setting.kind == "highway" else NaivePlain
+    network = torch.compile(_written_out(layer, setting))
+    return _torch_step(network, setting, F.cross_entropy, fused=False)  # type: ignore[arg-type]
+
+
+def jax_step(setting: Setting) -> Step:
+    """JAX with jit and lax.scan over the layers; on as many threads as it likes."""
+    import jax
+    import jax.numpy as jnp
+
+    inputs, targets = (jnp.asarray(tensor.numpy()) for tensor in _samples(setting))
+    parts = 2 if setting.kind == "highway" else 1
+    keys = jax.random.split(jax.random.PRNGKey(0), 3)
+    scale = setting.width**-0.5
+    parameters = {
+        "entry": jax.random.normal(keys[0], (INPUTS, setting.width)) * INPUTS**-0.5,
+        "stack": jax.random.normal(keys[1], (setting.layers - 1, setting.width, parts * setting.width)) * scale,
+        "bias": jnp.zeros((setting.layers - 1, parts * setting.width)),
+        "head": jax.random.normal(keys[2], (setting.width, OUTPUTS)) * scale,
+    }
+
+    def loss(parameters, inputs, targets):  # type: ignore[no-untyped-def]
+        def layer(x, own):  # type: ignore[no-untyped-def]
+            z = x @ own[0] + own[1]
+            h = jnp.tanh(z[:, : setting.width])
+            if parts == 1:
+                return h, None
+            t = jax.nn.sigmoid(z[:, setting.width :])
+            return h * t + x * (1 - t), None
+
+        x, _ = jax.lax.scan(layer, jnp.tanh(inputs @ parameters["entry"]), (parameters["stack"], parameters["bias"]))
+        logs = jax.nn.log_softmax(x @ parameters["head"])
+        return -logs[jnp.arange(len(targets)), targets].mean()
+
+    @jax.jit
+    def update(parameters, velocity):  # type: ignore[no-untyped-def]
+        gradients = jax.grad(loss)(parameters, inputs, targets)
+        velocity = jax.tree.map(lambda v, g: MOMENTUM * v + g, velocity, gradients)
+        return jax.tree.map(lambda p, v: p - RATE * v, parameters, velocity), velocity
+
+    state = [parameters, jax.tree.map(jnp.zeros_like, parameters)]
+
+    def step() -> None:
+        state[:] = update(*state)
+        jax.block_until_ready(state)
+
+    return step
+
+
+def peers_for(setting: Setting, *, compile_too: bool = False) -> dict[str, Callable[[Setting], Step]]:
+    """The peers that are installed, by the name under which they are shown."""
+    found: dict[str, Callable[[Setting], Step]] = {"highwaynet": ours, "naive PyTorch": naive}
+    if setting.kind == "highway":
+        found["PyTorch, H and T merged"] = merged
+    if compile_too:
+        found["PyTorch, torch.compile"] = compiled
+    if find_spec("jax"):
+        found["JAX, jit + scan"] = jax_step
+    return found
+
+
+def stack_alone(setting: Setting) -> Step:
+    """Forward and backward of our stack, without first layer, loss and update."""
+    spec = NetworkSpec(name=f"fc-{setting.kind}", depth=setting.layers, width=setting.width)
+    stack = build_dense(spec, INPUTS, OUTPUTS, None).stack
+    x, gradient = torch.randn(setting.batch, setting.width, requires_grad=True), torch.ones(setting.batch, setting.width)
+
+    def step() -> None:
+        stack(x).backward(gradient)
+        stack.zero_grad()
+        x.grad = None
+
+    return step
+
+
+def product() -> Step:
+    """A large matrix product: what the machine can do."""
+    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
+    return lambda: torch.mm(a, b)
+
+
+PRODUCT_OPERATIONS = 2 * 2048**3

@@ -1,0 +1,66 @@
+"""`highway bench`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from highwaynet.base.errors import InputError
+from highwaynet.base.files import write_atomically
+from highwaynet.cli.output import console, messages, print_json, print_table
+
+
+def bench_command(
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute with; by default all.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.01, help="How long each comparison takes.")] = 6.0,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Also over depth 10 … 1000 and batch 32 … 1024, with a picture.")] = False,
+    compile_: Annotated[bool, typer.Option("--compile", help="Also torch.compile, which takes a minute to begin.")] = False,
+    out: Annotated[Path | None, typer.Option(help="A file for the record (.json); the picture goes beside it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+) -> None:
+    """Measure a training step of thin, deep networks on this machine, beside other ways to write them.
+
+    Peers that are not installed are left out; JAX comes with the extra `bench`. Let nothing else run meanwhile.
+
+    Example: highway bench --sweep --out bench.json
+    """
+    if out is not None and out.suffix != ".json":
+        raise InputError(f"--out {out}: name a file that ends in .json")
+    from highwaynet.bench.measure import run_bench
+    from highwaynet.bench.records import Measurement
+
+    if sweep and out is not None:
+        from highwaynet.figures.bench_plot import draw_sweep
+    record = run_bench(
+        seconds=seconds,
+        compile_too=compile_,
+        sweep=sweep,
+        threads=threads,
+        report=lambda text: messages.print(f"measuring: {text}", soft_wrap=True),
+    )
+    if out is not None:
+        write_atomically(out, record.model_dump_json(indent=2) + "\n")
+        if sweep:
+            draw_sweep(record).savefig(out.with_suffix(".png"), dpi=150)
+    if as_json:
+        print_json(record.model_dump())
+        return
+
+    def row(found: Measurement) -> list[str]:
+        setting = found.setting
+        what = f"{setting.kind}, {setting.layers}×{setting.width}, batch {setting.batch}"
+        times = f"{found.times_naive:.2f}" if found.times_naive else ""
+        return [what, found.peer, f"{found.milliseconds:.2f}", times, f"{found.gflops:.0f}", f"{found.share_of_product:.0%}"]
+
+    columns = [
+        ("network", "whole"),
+        ("who", "left"),
+        ("ms a step", "right"),
+        ("× naive", "right"),
+        ("GFLOP/s", "right"),
+        ("of product", "right"),
+    ]
+    environment = record.environment
+    title = f"{environment['processor']}, {environment['threads']} threads, kernel {environment['kernel']}"
+    print_table(columns, [row(found) for found in (*record.steps, *record.stacks, *record.sweep)], title=title)
+    console.print(f"a product of matrices of 2048×2048 runs at {record.product_gflops:.0f} GFLOP/s", soft_wrap=True)

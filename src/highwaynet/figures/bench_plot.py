@@ -1,0 +1,35 @@
+"""Milliseconds a training step over depth and over batch, ours and the naive module's."""
+
+from matplotlib.figure import Figure
+
+from highwaynet.bench.records import BenchRecord, Setting
+from highwaynet.figures.style import COLOURS, WIDTH, house_style, log_scale
+
+
+def draw_sweep(record: BenchRecord) -> Figure:
+    """Two panels: over depth with batches of 128, over batch with 50 layers."""
+    usual = Setting()
+    with house_style():
+        figure = Figure(figsize=(2 * WIDTH, 3.4))
+        panels = figure.subplots(1, 2)
+        for axes, field, label in zip(panels, ("layers", "batch"), ("layers", "samples in a batch"), strict=True):
+            for number, peer in enumerate(dict.fromkeys(row.peer for row in record.sweep)):
+                points = sorted(
+                    {
+                        (getattr(row.setting, field), row.milliseconds)
+                        for row in record.sweep
+                        if row.peer == peer and row.setting.model_copy(update={field: getattr(usual, field)}) == usual
+                    }
+                )
+                axes.plot(*zip(*points, strict=True), color=COLOURS[number], marker="o", markersize=4, label=peer)
+            log_scale(axes.xaxis)
+            log_scale(axes.yaxis)
+            axes.set_xlabel(label)
+            axes.set_ylabel("ms a training step")
+        panels[0].legend()
+        environment = record.environment
+        figure.suptitle(
+            f"highway layers 50 wide, {environment.get('threads')} threads, {environment.get('processor')}, {environment.get('kernel')}",
+            fontsize=9,
+        )
+        return figure

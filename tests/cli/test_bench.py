@@ -1,0 +1,82 @@
+"""`highway bench` runs, its peers compute the same network, and its record is whole. No time is asserted."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+from highwaynet.bench.measure import best_times, run_bench
+from highwaynet.bench.peers import peers_for, product, stack_alone
+from highwaynet.bench.records import BenchRecord, Setting
+from support import Highway
+
+
+def test_the_record_is_whole_and_counts_operations_right() -> None:
+    setting = Setting(layers=4, width=5, batch=6)
+    assert setting.operations == 6 * 2 * 6 * 25 * 3
+    record = run_bench(settings=[setting, Setting(kind="plain", layers=3, width=7, batch=4)], seconds=0.01, threads=1)
+    assert BenchRecord.model_validate_json(record.model_dump_json()) == record
+    assert record.environment["threads"] == 1
+    for kind, peers in (
+        ("highway", {"highwaynet", "naive PyTorch", "PyTorch, H and T merged"}),
+        ("plain", {"highwaynet", "naive PyTorch"}),
+    ):
+        assert peers <= {row.peer for row in record.steps if row.setting.kind == kind}
+    for row in (*record.steps, *record.stacks):
+        assert row.milliseconds > 0
+        assert row.gflops == pytest.approx(row.setting.operations / row.milliseconds / 1e6)
+        assert row.peer != "naive PyTorch" or row.times_naive == 1
+
+
+def test_every_peer_can_take_steps() -> None:
+    for kind in ("highway", "plain"):
+        setting = Setting(kind=kind, layers=5, width=8, batch=7)
+        for name, make in peers_for(setting).items():
+            step = make(setting)
+            for _ in range(3):
+                step()
+            assert name
+    stack_alone(Setting(layers=3, width=4, batch=2))()
+    product()()
+
+
+def test_turns_alternate() -> None:
+    turns: list[str] = []
+    times = best_times({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}, 0.0)
+    assert set(times) == {"a", "b"}
+    runs = [turns[0], *(now for before, now in pairwise(turns) if now != before)]
+    assert runs == ["a", "b"] * (len(runs) // 2)
+    assert torch.get_num_threads() >= 1
+
+
+def test_the_command(tmp_path: Path, highway: Highway, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = highway("bench", "--seconds", 0.01, "--threads", 1, "--out", "bench.json")
+    assert result.returncode == 0, result.stderr
+    assert "highwaynet, stack alone" in result.stdout
+    assert "GFLOP/s" in result.stdout
+    record = json.loads((tmp_path / "bench.json").read_text())
+    assert record["schema_version"] == 1
+    assert record["environment"]["kernel"]
+    result = highway("bench", "--out", "bench.txt")
+    assert result.returncode == 2
+    assert "--out bench.txt: name a file that ends in .json" in result.stderr
+
+
+def test_the_picture(tmp_path: Path) -> None:
+    from highwaynet.bench.measure import BATCHES, DEPTHS
+    from highwaynet.bench.records import Measurement
+    from highwaynet.figures.bench_plot import draw_sweep
+
+    rows = [
+        Measurement(setting=setting, peer=peer, milliseconds=setting.layers * factor, gflops=1.0, share_of_product=0.1)
+        for setting in [Setting(layers=depth) for depth in DEPTHS] + [Setting(batch=batch) for batch in BATCHES]
+        for peer, factor in (("highwaynet", 0.05), ("naive PyTorch", 0.3))
+    ]
+    record = BenchRecord(
+        environment={"threads": 2, "processor": "x", "kernel": "y"}, product_gflops=1, steps=(), stacks=(), sweep=tuple(rows)
+    )
+    figure = draw_sweep(record)
+    assert [len(line.get_xdata()) for axes in figure.axes for line in axes.lines] == [7, 7, 6, 6]
+    figure.savefig(tmp_path / "sweep.png")
