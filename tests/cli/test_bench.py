@@ -79,4 +79,5 @@ def test_the_picture(tmp_path: Path) -> None:
     )
     figure = draw_sweep(record)
     assert [len(line.get_xdata()) for axes in figure.axes for line in axes.lines] == [7, 7, 6, 6]
+    assert [axes.get_xscale() for axes in figure.axes] == ["log", "log"]
     figure.savefig(tmp_path / "sweep.png")

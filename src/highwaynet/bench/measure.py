@@ -99,7 +99,7 @@ def run_bench(
             peaks.append(peak)
         swept: list[Measurement] = []
         if sweep:
-            for setting in [Setting(layers=depth) for depth in DEPTHS] + [Setting(batch=batch) for batch in BATCHES]:
+            for setting in dict.fromkeys([*(Setting(layers=depth) for depth in DEPTHS), *(Setting(batch=batch) for batch in BATCHES)]):
                 report(f"{setting.layers} layers, batches of {setting.batch}")
                 swept += _measured(setting, {"highwaynet": ours(setting), "naive PyTorch": naive(setting)}, seconds / 2)[0]
         return BenchRecord(

@@ -14,15 +14,15 @@ def draw_sweep(record: BenchRecord) -> Figure:
         panels = figure.subplots(1, 2)
         for axes, field, label in zip(panels, ("layers", "batch"), ("layers", "samples in a batch"), strict=True):
             for number, peer in enumerate(dict.fromkeys(row.peer for row in record.sweep)):
-                points = sorted(
-                    {
-                        (getattr(row.setting, field), row.milliseconds)
-                        for row in record.sweep
-                        if row.peer == peer and row.setting.model_copy(update={field: getattr(usual, field)}) == usual
-                    }
-                )
-                axes.plot(*zip(*points, strict=True), color=COLOURS[number], marker="o", markersize=4, label=peer)
-            log_scale(axes.xaxis)
+                points: dict[int, float] = {}
+                for row in record.sweep:
+                    if row.peer == peer and row.setting.model_copy(update={field: getattr(usual, field)}) == usual:
+                        place = getattr(row.setting, field)
+                        points[place] = min(points.get(place, row.milliseconds), row.milliseconds)
+                axes.plot(*zip(*sorted(points.items()), strict=True), color=COLOURS[number], marker="o", markersize=4, label=peer)
+            axes.set_xscale("log")
+            axes.set_xticks(sorted(points), [f"{place:,}" for place in sorted(points)])
+            axes.minorticks_off()
             log_scale(axes.yaxis)
             axes.set_xlabel(label)
             axes.set_ylabel("ms a training step")
