@@ -1,7 +1,5 @@
 """A single dense layer and the cross-entropy against torch's own."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,15 +12,6 @@ native = native_module()
 pytestmark = pytest.mark.skipif(native is None, reason="the kernels were not compiled, or HIGHWAYNET_KERNEL=torch")
 ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
 INF, NAN = float("inf"), float("nan")
-
-
-@pytest.fixture(params=native.instruction_sets() if native else [])
-def _each_instruction_set(request: pytest.FixtureRequest) -> Iterator[None]:
-    assert native is not None
-    best = native.instruction_set()
-    native.use_instruction_set(request.param)
-    yield
-    native.use_instruction_set(best)
 
 
 def in_torch(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, activation: str) -> torch.Tensor:

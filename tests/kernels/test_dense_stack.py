@@ -3,7 +3,6 @@
 import gc
 import os
 import warnings
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -20,16 +19,6 @@ pytestmark = pytest.mark.skipif(native is None, reason="the kernels were not com
 
 ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
 INF, NAN = float("inf"), float("nan")
-SETS = native.instruction_sets() if native else []
-
-
-@pytest.fixture(params=SETS)
-def _each_instruction_set(request: pytest.FixtureRequest) -> Iterator[None]:
-    assert native is not None
-    best = native.instruction_set()
-    native.use_instruction_set(request.param)
-    yield
-    native.use_instruction_set(best)
 
 
 def drawn(kind: str, layers: int, rows: int, width: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:

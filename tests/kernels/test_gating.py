@@ -1,6 +1,6 @@
 """The compiled gating against the readable one: values, gradients, both ends, wrong numbers, threads, torch's own checks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -20,16 +20,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 CHANNELS = [1, 3, 4, 7, 8, 15, 16, 17, 32, 50, 71, 80, 128, 1000]
 INF, NAN = float("inf"), float("nan")
-
-
-@pytest.fixture(params=native.instruction_sets() if native else [])
-def _each_instruction_set(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run with everything that this processor can run, not only with the best."""
-    assert native is not None
-    best = native.instruction_set()
-    native.use_instruction_set(request.param)
-    yield
-    native.use_instruction_set(best)
 
 
 def readable(x: Tensor, z: Tensor, activation: str) -> Tensor:
