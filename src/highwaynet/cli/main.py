@@ -13,6 +13,7 @@ import typer
 from highwaynet import __version__
 from highwaynet.base.errors import HighwayError
 from highwaynet.base.files import cannot
+from highwaynet.base.launch import launched_rank
 from highwaynet.cli.bench import bench_command
 from highwaynet.cli.data import data_app
 from highwaynet.cli.evaluate import evaluate_command
@@ -23,8 +24,6 @@ from highwaynet.cli.report import report_command
 from highwaynet.cli.runs import runs_command
 from highwaynet.cli.train import train_command
 from highwaynet.kernels.native import active_kernel
-
-_RANK = os.environ["RANK"] if {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys() else "0"  # by torchrun
 
 GRACE = 3.0
 """Seconds in which the first process can say why it ends; torchrun ends all of them when one has ended."""
@@ -73,7 +72,7 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = _end("interrupted", 130)
     except HighwayError as error:
-        sentence = f"process {_RANK}: {error}" if error.own else str(error)
+        sentence = f"process {launched_rank()}: {error}" if error.own else str(error)
         code = error.exit_code if error.told else _end(sentence, error.exit_code, own=error.own)
     except BrokenPipeError:  # the reader of a pipe left; nothing to say, and nobody to say it to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -97,7 +96,7 @@ def main() -> None:
 
 def _end(sentence: str, code: int, *, own: bool = False) -> int:
     """Say why the program ends; of several processes the first one does, unless another met an error of its own."""
-    if _RANK != "0" and not own:
+    if launched_rank() and not own:
         time.sleep(GRACE)
         return code
     try:

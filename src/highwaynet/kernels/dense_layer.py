@@ -1,5 +1,6 @@
 """A single dense layer, and the loss of a classification, with fewer operators than torch starts for them."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -7,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from highwaynet.kernels.operators import ACTIVATIONS, can_take, compiled, readable, through_registry
+from highwaynet.kernels.operators import ACTIVATIONS, can_take, compiled, gradients_in_torch, readable, through_registry
 
 
 def can_layer(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
@@ -41,7 +42,7 @@ class _DenseLayer(torch.autograd.Function):
         x, weight, bias, y = ctx.saved_tensors
         gy, needs = grads[0], ctx.needs_input_grad
         if torch.is_grad_enabled() or not torch._C._has_storage(gy) or not readable(gy, y) or not y.is_contiguous():
-            return *_readable_gradients(gy, (x, weight, bias), ctx.activation, needs), None
+            return *gradients_in_torch(partial(_in_torch, activation=ctx.activation), (x, weight, bias), needs, gy), None
         gy = gy.contiguous()
         gz = torch.empty_like(gy)
         compiled().activation_gradient(gy.data_ptr(), y.data_ptr(), gz.data_ptr(), gz.numel(), ACTIVATIONS[ctx.activation])
@@ -49,14 +50,9 @@ class _DenseLayer(torch.autograd.Function):
         return gz.mm(weight) if needs[0] else None, gw, gz.sum(0) if needs[2] else None, None
 
 
-def _readable_gradients(gy: Tensor, inputs: tuple[Tensor, ...], activation: str, needs: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
-    """In torch's operators, for gradients of gradients and for batches of them."""
-    with torch.enable_grad():
-        z = F.linear(*inputs)
-        y = z if activation == "identity" else getattr(torch, activation)(z)
-    wanted = [tensor for tensor, needed in zip(inputs, needs, strict=False) if needed]
-    found = iter(torch.autograd.grad(y, wanted, gy, create_graph=torch.is_grad_enabled()))
-    return tuple(next(found) if needed else None for needed in needs[:3])
+def _in_torch(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
+    z = F.linear(x, weight, bias)
+    return z if activation == "identity" else getattr(torch, activation)(z)
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ of threads. What is kept for the backward pass is one tensor: the states of all 
 """
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, readable, through_registry
+from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, gradients_in_torch, readable, through_registry
 
 KINDS = {"highway": 0, "plain": 1, "residual": 2}
 """As in dense_stack.h."""
@@ -170,16 +171,8 @@ def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor | None, Tensor | None, Tens
     usual = usual and not torch.is_grad_enabled() and readable(gy, weight, kept) and gy.dtype is kept.dtype is torch.float32
     if usual and weight.is_contiguous() and kept.numel() == _memory(ctx.kind, layers, len(gy), width):
         return _backward(gy, weight, kept, *names, parameters=ctx.needs_input_grad[1] or ctx.needs_input_grad[2])
-    return _readable_gradients(ctx, gy, x, weight, bias)
-
-
-def _readable_gradients(ctx: Any, gy: Tensor, *inputs: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    wanted = [tensor for tensor, needed in zip(inputs, ctx.needs_input_grad, strict=False) if needed]
-    with torch.enable_grad():
-        x, weight, bias = (tensor if tensor.requires_grad else tensor.detach() for tensor in inputs)
-        y = _in_torch(x, weight, bias, ctx.kind, ctx.activation, ctx.closed)
-    found = iter(torch.autograd.grad(y, wanted, gy, create_graph=torch.is_grad_enabled()))
-    gx, gw, gb = (next(found) if needed else None for needed in ctx.needs_input_grad[:3])
+    function = partial(_in_torch, kind=ctx.kind, activation=ctx.activation, closed=ctx.closed)
+    gx, gw, gb = gradients_in_torch(function, (x, weight, bias), ctx.needs_input_grad, gy)
     return gx, gw, gb
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -87,6 +88,17 @@ def can_take(*tensors: Tensor) -> bool:
     if any(type(tensor) not in PLAIN for tensor in tensors):
         return False
     return forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active() and readable(*tensors)
+
+
+def gradients_in_torch(
+    function: Callable[..., Tensor], inputs: tuple[Tensor, ...], needed: Sequence[bool], gy: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients of function(*inputs) that are needed, in torch's operators: for gradients of gradients, and for batches of them."""
+    with torch.enable_grad():
+        y = function(*inputs)
+    wanted = [tensor for tensor, is_needed in zip(inputs, needed, strict=False) if is_needed]
+    found = iter(torch.autograd.grad(y, wanted, gy, create_graph=torch.is_grad_enabled()))
+    return tuple(next(found) if is_needed else None for _, is_needed in zip(inputs, needed, strict=False))
 
 
 def through_registry() -> bool:

@@ -13,6 +13,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from highwaynet.base.errors import HighwayError, InputError
+from highwaynet.base.launch import launched
 from highwaynet.base.share import Share
 
 
@@ -124,11 +125,6 @@ class World:
 ALONE = World()
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
 """What torchrun tells a process about its place."""
-
-
-def launched() -> bool:
-    """Whether torchrun, or something like it, started this process."""
-    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
 @contextmanager

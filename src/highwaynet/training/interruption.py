@@ -9,6 +9,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from highwaynet.base.errors import HighwayError
+from highwaynet.base.launch import launched_rank
 from highwaynet.training.distribution import World
 
 ECHO = 1.0 if "TORCHELASTIC_RUN_ID" in os.environ else 0.0
@@ -65,6 +66,6 @@ class Interruption:
             raise InterruptedRunError("interrupted", 128 + number)
         if not self.requested:
             self.requested, self._since = 128 + number, now
-            if os.environ.get("RANK", "0") == "0":
+            if launched_rank() == 0:
                 with suppress(OSError):  # nobody may be listening
                     os.write(2, b"\nhighway: finishing the step and saving; Ctrl-C again leaves at once\n")

@@ -135,6 +135,7 @@ class Fitting:
         )
         self._saver = Saver(run, self._state, training.interval, training.keep, world)
         self._steps_per_epoch = math.ceil(len(data.train) / training.batch_size)
+        self._steps = training.epochs * self._steps_per_epoch
         self._began = time.perf_counter()
         self._late = self._asked = 0.0
 
@@ -176,7 +177,7 @@ class Fitting:
             training.batch_size, self._order(number), self._augment(number), first=state.batch, share_of=self._world.share
         ):
             self._step(inputs, targets)
-            self._watcher.step(min(training.batch_size, len(data.train) - (state.batch - 1) * training.batch_size))
+            self._watcher.step(self._batch_size(state.batch - 1))
             if state.batch < self._steps_per_epoch:
                 self._pause(epoch_ended=False)
         self._end_epoch(number)
@@ -186,15 +187,13 @@ class Fitting:
     def _step(self, inputs: Tensor, targets: Tensor) -> None:
         """One step on this process's share of a batch."""
         state, training = self._state, self._training
-        total = min(training.batch_size, len(self._data.train) - state.batch * training.batch_size)
-        share = self._world.share(total)
-        steps = training.epochs * self._steps_per_epoch
+        share = self._world.share(self._batch_size(state.batch))
         set_learning_rate(state.optimiser, self._rate(state.step))
         if self._dropouts:  # which draw from the global generator
             torch.manual_seed(seed_for(self._spec.seed, "dropout", state.step))
             for dropout in self._dropouts:
                 dropout.share = share
-        companion_weight = training.companion_weight * (1 - state.step / steps) if self._network.companions else None
+        companion_weight = training.companion_weight * (1 - state.step / self._steps) if self._network.companions else None
         inputs, targets = self._computing.place(inputs, targets)
         with self._computing.autocast():
             outputs, loss, objective = training_loss(self._forward, state.record, inputs, targets, companion_weight)
@@ -219,10 +218,14 @@ class Fitting:
         if broken:
             raise self._diverged("the loss", self._state.step + 1)
 
+    def _batch_size(self, batch: int) -> int:
+        """The samples of an epoch's batch, from 0, over all processes; the last may have fewer."""
+        return min(self._training.batch_size, len(self._data.train) - batch * self._training.batch_size)
+
     def _rate(self, step: int) -> float:
         """The schedule's learning rate, halved for each time that the run went back."""
         training = self._training
-        return learning_rate(training, step, training.epochs * self._steps_per_epoch, self._steps_per_epoch) * 0.5**self._state.rewinds
+        return learning_rate(training, step, self._steps, self._steps_per_epoch) * 0.5**self._state.rewinds
 
     def _clip(self) -> None:
         state, training = self._state, self._training
@@ -315,8 +318,7 @@ class Fitting:
             raise error
         rewinds = state.rewinds + 1
         restored = self._saver.go_back()
-        for reason in restored.refused:
-            self._say(f"not usable, going a checkpoint back: {reason}")
+        self._tell_refused(restored)
         if restored.record is None:
             state.restart(fresh_network(self._spec, state.record).state_dict())
         state.rewinds = rewinds
@@ -325,9 +327,12 @@ class Fitting:
         self._say(f"{str(error).partition(';')[0]}; back to {place}, with the learning rate halved ({rewinds} of {training.max_rewinds})")
         self._watcher.started(state.record, state.epoch, state.step)
 
-    def _tell_restored(self, restored: Restored) -> None:
+    def _tell_refused(self, restored: Restored) -> None:
         for reason in restored.refused:
             self._say(f"not usable, going a checkpoint back: {reason}")
+
+    def _tell_restored(self, restored: Restored) -> None:
+        self._tell_refused(restored)
         if restored.record is None:
             self._say("resumed: no checkpoint was saved yet; beginning from the start")
         else:
