@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from highwaynet import DenseHighway, DensePlain, DenseResidual, lesion, recompute
-from highwaynet.kernels.dense_stack import KINDS, _in_torch, can_stack, dense_stack, dense_stack_gates
+from highwaynet.kernels.dense_stack import KINDS, can_stack, dense_stack, dense_stack_gates, stack_in_torch
 from highwaynet.kernels.native import native_module
 
 native = native_module()
@@ -49,8 +49,8 @@ def error(found: Tensor, exact: Tensor) -> float:
 def compare(kind: str, activation: str, layers: int, rows: int, width: int, closed: tuple[int, ...] = (), seed: int = 0) -> None:
     """The error against float64 is at most four times that of torch in float32."""
     inputs = drawn(kind, layers, rows, width, seed)
-    exact = results(_in_torch, tuple(tensor.double() for tensor in inputs), kind, activation, closed)
-    torchs = results(_in_torch, inputs, kind, activation, closed)
+    exact = results(stack_in_torch, tuple(tensor.double() for tensor in inputs), kind, activation, closed)
+    torchs = results(stack_in_torch, inputs, kind, activation, closed)
     ours = results(dense_stack, inputs, kind, activation, closed)
     for name, mine, theirs, right in zip(("y", "gx", "gw", "gb"), ours, torchs, exact, strict=True):
         assert mine.shape == right.shape
@@ -111,10 +111,10 @@ def test_a_row_does_not_depend_on_its_neighbours(kind: str) -> None:
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wrong", [NAN, INF, -INF])
-def test_numbers_that_are_none_pass_as_in_torch(kind: str, activation: str, wrong: float) -> None:
+def test_numbers_that_are_none_pass_asstack_in_torch(kind: str, activation: str, wrong: float) -> None:
     inputs = drawn(kind, 3, 21, 18)
     inputs[0][4, 5] = wrong
-    ours, theirs = results(dense_stack, inputs, kind, activation), results(_in_torch, inputs, kind, activation)
+    ours, theirs = results(dense_stack, inputs, kind, activation), results(stack_in_torch, inputs, kind, activation)
     assert torch.equal(ours[0].isnan(), theirs[0].isnan())
     assert torch.equal(ours[1].isnan().any(1), theirs[1].isnan().any(1))
     for place in (0, 1):  # other rows are untouched
@@ -145,7 +145,7 @@ def test_gates_and_states_come_from_the_same_pass(kind: str) -> None:
         torch.testing.assert_close(h[layer], torch.sigmoid(z[:, :23]), rtol=1e-5, atol=1e-6)
         if kind == "highway":
             torch.testing.assert_close(t[layer], torch.sigmoid(z[:, 23:]), rtol=1e-5, atol=1e-6)
-        state = _in_torch(state, weight[layer : layer + 1], bias[layer : layer + 1], kind, "sigmoid", ())
+        state = stack_in_torch(state, weight[layer : layer + 1], bias[layer : layer + 1], kind, "sigmoid", ())
     assert len(t) == (5 if kind == "highway" else 0)
 
 
@@ -181,7 +181,7 @@ def test_gradients_of_gradients_and_frozen_parts() -> None:
     (gx,) = torch.autograd.grad(y.sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(gx.square().sum(), weight)
     doubles = [tensor.detach().double().requires_grad_() for tensor in (x, weight)]
-    y = _in_torch(*doubles, bias.double(), "highway", "tanh", ())
+    y = stack_in_torch(*doubles, bias.double(), "highway", "tanh", ())
     (gx,) = torch.autograd.grad(y.sum(), doubles[0], create_graph=True)
     (expected,) = torch.autograd.grad(gx.square().sum(), doubles[1])
     torch.testing.assert_close(second.double(), expected, rtol=1e-4, atol=1e-5)

@@ -1,5 +1,7 @@
 """Optimisers and their groups by kind of parameter, against rules written out by hand."""
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor
@@ -7,7 +9,7 @@ from torch import Tensor
 from highwaynet import NetworkSpec, TrainingSpec, build_network
 from highwaynet.networks.build import Network
 from highwaynet.networks.presets import PRESETS
-from highwaynet.training.optimiser import make_optimiser, parameter_kinds, set_learning_rate
+from highwaynet.training.optimiser import ThinSGD, make_optimiser, parameter_kinds, set_learning_rate
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -83,3 +85,28 @@ def test_adamw_takes_decay_off_directly() -> None:
     for key, parameter in network.named_parameters():
         decayed = before[key] * (1.0 if key.endswith("bias") else 1 - 0.01 * 0.1)
         torch.testing.assert_close(parameter.detach(), decayed - 0.01 * gradients[key].sign(), atol=1e-5, rtol=1e-4, msg=key)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_the_short_way_to_sgd_is_torchs(momentum: float, nesterov: bool) -> None:
+    if nesterov and not momentum:
+        return
+    network = build_network(NetworkSpec(depth=3, width=4), (6,), 3)
+    twin = copy.deepcopy(network)
+    ours = make_optimiser(network, TrainingSpec(learning_rate=0.1, momentum=momentum, nesterov=nesterov, weight_decay=0.01))
+    theirs = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=momentum, nesterov=nesterov, weight_decay=0.01)
+    assert isinstance(ours, ThinSGD)
+    for step in range(4):
+        for each, optimiser in ((network, ours), (twin, theirs)):
+            optimiser.zero_grad()
+            assert all(parameter.grad is None for parameter in each.parameters())
+            each(torch.full((2, 6), 0.1 * step)).square().sum().backward()
+            if step == 2:  # a parameter without a gradient stays as it is
+                next(each.parameters()).grad = None
+            optimiser.step()
+    for mine, right in zip(network.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine, right, rtol=1e-6, atol=1e-7)
+    restored = make_optimiser(network, TrainingSpec(learning_rate=0.1, momentum=momentum))
+    restored.load_state_dict(ours.state_dict())
+    assert restored.state_dict()["state"].keys() == theirs.state_dict()["state"].keys()

@@ -8,12 +8,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highwaynet.bench.records import Setting
-from highwaynet.kernels.dense_layer import cross_entropy
 from highwaynet.networks.dense import build_dense
 from highwaynet.networks.spec import NetworkSpec
+from highwaynet.runs.training_spec import TrainingSpec
+from highwaynet.training.optimiser import make_optimiser
 
 INPUTS, OUTPUTS, RATE, MOMENTUM = 784, 10, 0.01, 0.9
 Step = Callable[[], object]
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class NaiveHighway(nn.Module):
@@ -60,12 +62,13 @@ def _samples(setting: Setting) -> tuple[Tensor, Tensor]:
     return torch.randn(setting.batch, INPUTS, generator=generator), torch.randint(OUTPUTS, (setting.batch,), generator=generator)
 
 
-def _torch_step(network: nn.Module, setting: Setting, loss_of: Callable[[Tensor, Tensor], Tensor], *, fused: bool) -> Step:
+def _torch_step(network: nn.Module, setting: Setting, loss_of: Loss | None = None, optimiser: torch.optim.Optimizer | None = None) -> Step:
     inputs, targets = _samples(setting)
-    optimiser = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM, fused=fused)
+    optimiser = optimiser or torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM)
+    loss_of = loss_of or (lambda inputs, targets: F.cross_entropy(network(inputs), targets))
 
     def step() -> None:
-        loss = loss_of(network(inputs), targets)
+        loss = loss_of(inputs, targets)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -81,25 +84,27 @@ def _written_out(layer: Callable[[int], nn.Module], setting: Setting) -> nn.Modu
 def ours(setting: Setting) -> Step:
     """Our network, with the loss and the optimiser of our training loop."""
     spec = NetworkSpec(name=f"fc-{setting.kind}", depth=setting.layers, width=setting.width)
-    return _torch_step(build_dense(spec, INPUTS, OUTPUTS, None), setting, cross_entropy, fused=True)
+    network = build_dense(spec, INPUTS, OUTPUTS, None)
+    optimiser = make_optimiser(network, TrainingSpec(learning_rate=RATE, momentum=MOMENTUM))
+    return _torch_step(network, setting, lambda inputs, targets: network(inputs, targets=targets)[1], optimiser)
 
 
 def naive(setting: Setting) -> Step:
     """PyTorch modules as they are usually written."""
     layer = NaiveHighway if setting.kind == "highway" else NaivePlain
-    return _torch_step(_written_out(layer, setting), setting, F.cross_entropy, fused=False)
+    return _torch_step(_written_out(layer, setting), setting)
 
 
 def merged(setting: Setting) -> Step:
     """PyTorch modules with one matrix product for H and T."""
-    return _torch_step(_written_out(MergedHighway, setting), setting, F.cross_entropy, fused=False)
+    return _torch_step(_written_out(MergedHighway, setting), setting)
 
 
 def compiled(setting: Setting) -> Step:
     """The naive module under torch.compile; the first step takes a minute."""
     layer = NaiveHighway if setting.kind == "highway" else NaivePlain
     network = torch.compile(_written_out(layer, setting))
-    return _torch_step(network, setting, F.cross_entropy, fused=False)  # type: ignore[arg-type]
+    return _torch_step(network, setting)  # type: ignore[arg-type]
 
 
 def jax_step(setting: Setting) -> Step:

@@ -35,32 +35,48 @@ INLINE void store_some(float *to, Vector v, int64_t count) {
 }
 
 template <Activation activation>
-void activate(float *z, int64_t count) {
-  each_vector(count, [&](int64_t i, int64_t n) { store_some(z + i, state_of<activation>(load_some(z + i, n)).value, n); });
-}
-
-template <Activation activation>
-void gradient(const float *gy, const float *y, float *gz, int64_t count) {
-  each_vector(count, [&](int64_t i, int64_t n) {
-    store_some(gz + i, gradient_of<activation>(load_some(y + i, n), load_some(gy + i, n)), n);
+void activate(float *z, const float *bias, int64_t rows, int64_t width) {
+  each_vector(width, [&](int64_t i, int64_t n) {
+    const Vector b = load_some(bias + i, n);
+    for (float *at = z + i, *end = at + rows * width; at < end; at += width)
+      store_some(at, state_of<activation>(load_some(at, n) + b).value, n);
   });
 }
 
-void any_activate(float *z, int64_t count, Activation activation) {
+template <Activation activation>
+void gradient(const float *gy, const float *y, float *gz, float *gb, int64_t rows, int64_t width) {
+  constexpr int64_t piece = 32;  // rows that are summed up by themselves: long sums lose digits
+  each_vector(width, [&](int64_t i, int64_t n) {
+    Vector total = {};
+    for (int64_t first = 0; first < rows; first += piece) {
+      Vector sum = {};
+      for (int64_t row = first; row < rows && row < first + piece; ++row) {
+        const int64_t at = row * width + i;
+        const Vector g = gradient_of<activation>(load_some(y + at, n), load_some(gy + at, n));
+        store_some(gz + at, g, n);
+        sum += g;
+      }
+      total += sum;
+    }
+    store_some(gb + i, total, n);
+  });
+}
+
+void any_activate(float *z, const float *bias, int64_t rows, int64_t width, Activation activation) {
   switch (activation) {
-    case relu: return activate<relu>(z, count);
-    case tanh: return activate<tanh>(z, count);
-    case sigmoid: return activate<sigmoid>(z, count);
-    default: return;
+    case relu: return activate<relu>(z, bias, rows, width);
+    case tanh: return activate<tanh>(z, bias, rows, width);
+    case sigmoid: return activate<sigmoid>(z, bias, rows, width);
+    default: return activate<identity>(z, bias, rows, width);
   }
 }
 
-void any_gradient(const float *gy, const float *y, float *gz, int64_t count, Activation activation) {
+void any_gradient(const float *gy, const float *y, float *gz, float *gb, int64_t rows, int64_t width, Activation activation) {
   switch (activation) {
-    case relu: return gradient<relu>(gy, y, gz, count);
-    case tanh: return gradient<tanh>(gy, y, gz, count);
-    case sigmoid: return gradient<sigmoid>(gy, y, gz, count);
-    default: return gradient<identity>(gy, y, gz, count);
+    case relu: return gradient<relu>(gy, y, gz, gb, rows, width);
+    case tanh: return gradient<tanh>(gy, y, gz, gb, rows, width);
+    case sigmoid: return gradient<sigmoid>(gy, y, gz, gb, rows, width);
+    default: return gradient<identity>(gy, y, gz, gb, rows, width);
   }
 }
 

@@ -10,10 +10,10 @@
 namespace highwaynet {
 
 struct DenseLayerKernels {
-  // z becomes activation(z), `count` numbers in place.
-  void (*activate)(float *z, int64_t count, Activation activation);
-  // gz = gy · activation'(z), with y = activation(z).
-  void (*gradient)(const float *gy, const float *y, float *gz, int64_t count, Activation activation);
+  // z (rows, width) becomes activation(z + bias), in place.
+  void (*activate)(float *z, const float *bias, int64_t rows, int64_t width, Activation activation);
+  // gz = gy · activation'(z), with y = activation(z + bias), and gb, its sum over the rows. gz may be gy.
+  void (*gradient)(const float *gy, const float *y, float *gz, float *gb, int64_t rows, int64_t width, Activation activation);
   // The mean cross-entropy of logits (rows, classes) with the right classes, and its gradient. The classes are within bounds.
   float (*cross_entropy)(const float *logits, const int64_t *targets, float *gradient, int64_t rows, int64_t classes);
 };

@@ -31,8 +31,7 @@ def dense_layer(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Ten
 class _DenseLayer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
-        y = torch.addmm(bias, x, weight.t())
-        compiled().activate(y.data_ptr(), y.numel(), ACTIVATIONS[activation])
+        y = layer_forward(x, weight, bias, activation)
         ctx.activation = activation
         ctx.save_for_backward(x, weight, bias, y)
         return y
@@ -42,15 +41,27 @@ class _DenseLayer(torch.autograd.Function):
         x, weight, bias, y = ctx.saved_tensors
         gy, needs = grads[0], ctx.needs_input_grad
         if torch.is_grad_enabled() or not torch._C._has_storage(gy) or not readable(gy, y) or not y.is_contiguous():
-            return *gradients_in_torch(partial(_in_torch, activation=ctx.activation), (x, weight, bias), needs, gy), None
-        gy = gy.contiguous()
-        gz = torch.empty_like(gy)
-        compiled().activation_gradient(gy.data_ptr(), y.data_ptr(), gz.data_ptr(), gz.numel(), ACTIVATIONS[ctx.activation])
-        gw = gz.t().mm(x) if needs[1] else None
-        return gz.mm(weight) if needs[0] else None, gw, gz.sum(0) if needs[2] else None, None
+            return *gradients_in_torch(partial(layer_in_torch, activation=ctx.activation), (x, weight, bias), needs, gy), None
+        gz, gb = layer_backward(gy.contiguous(), y, ctx.activation)
+        return gz.mm(weight) if needs[0] else None, gz.t().mm(x) if needs[1] else None, gb if needs[2] else None, None
 
 
-def _in_torch(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
+def layer_forward(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
+    """The kernel itself; the tensors must fit."""
+    y, bias = x.mm(weight.t()), bias.contiguous()
+    compiled().activate(y.data_ptr(), bias.data_ptr(), *y.shape, ACTIVATIONS[activation])
+    return y
+
+
+def layer_backward(gy: Tensor, y: Tensor, activation: str) -> tuple[Tensor, Tensor]:
+    """The gradients of the pre-activations and of the bias."""
+    gz, gb = torch.empty_like(gy), gy.new_empty(gy.shape[1])
+    compiled().activation_gradient(gy.data_ptr(), y.data_ptr(), gz.data_ptr(), gb.data_ptr(), *gy.shape, ACTIVATIONS[activation])
+    return gz, gb
+
+
+def layer_in_torch(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
+    """The same in torch's operators, for gradients of gradients."""
     z = F.linear(x, weight, bias)
     return z if activation == "identity" else getattr(torch, activation)(z)
 
@@ -71,7 +82,7 @@ class _CrossEntropy(torch.autograd.Function):
         gradient = torch.empty_like(logits)
         loss = compiled().cross_entropy(logits.data_ptr(), targets.data_ptr(), gradient.data_ptr(), *logits.shape)
         ctx.save_for_backward(gradient)
-        return logits.new_tensor(loss)
+        return logits.new_full((), loss)
 
     @staticmethod
     @once_differentiable

@@ -64,7 +64,7 @@ def run_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: st
     if keep:
         recorded: Tensor = _DenseStack.apply(x, weight, bias, kind, activation, closed)  # type: ignore[no-untyped-call]
         return recorded
-    return _forward(x, weight, bias, kind, activation, closed, keep=False)[0]
+    return stack_forward(x, weight, bias, kind, activation, closed, keep=False)[0]
 
 
 def dense_stack_gates(
@@ -77,7 +77,7 @@ def dense_stack_gates(
     _check(x, weight, bias, kind, activation)
     layers = weight.shape[0]
     h, t = x.new_empty(layers, *x.shape), x.new_empty(layers if kind == "highway" else 0, *x.shape)
-    y, _ = _forward(x.detach(), weight, bias, kind, activation, sorted(closed), keep=False, t=t, h=h)
+    y, _ = stack_forward(x.detach(), weight, bias, kind, activation, sorted(closed), keep=False, t=t, h=h)
     return y, h, t
 
 
@@ -98,16 +98,17 @@ def _mask(closed: Sequence[int], layers: int) -> Tensor | None:
 
 
 def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None or not tensor.numel() else tensor.data_ptr()
+    return 0 if tensor is None else tensor.data_ptr()
 
 
-def _memory(kind: str, layers: int, rows: int, width: int) -> int:
-    """How many numbers the backward pass reads."""
+def is_kept(kept: Tensor, weight: Tensor, kind: str, rows: int) -> bool:
+    """Whether the backward pass can read what is said to be kept: hooks on saved tensors may have compressed or moved it."""
+    layers, _, width = weight.shape
     size: int = compiled().stack_memory(KINDS[kind], layers, rows, width, True, False)
-    return size
+    return kept.dtype is torch.float32 and kept.numel() == size and weight.is_contiguous() and kept.is_contiguous()
 
 
-def _forward(
+def stack_forward(
     x: Tensor,
     weight: Tensor,
     bias: Tensor,
@@ -131,7 +132,7 @@ def _forward(
     return y, kept
 
 
-def _backward(
+def stack_backward(
     gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int], *, parameters: bool = True
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The kernel of the gradients of x and, if wanted, of the parameters."""
@@ -147,7 +148,7 @@ def _backward(
     return gx, gw, gb
 
 
-def _in_torch(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int]) -> Tensor:
+def stack_in_torch(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int]) -> Tensor:
     """The same in torch's operators, for gradients of gradients."""
     for number, (w, b) in enumerate(zip(weight.unbind(), bias.unbind(), strict=True), start=1):
         if number in closed:
@@ -162,16 +163,15 @@ def _in_torch(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: st
 def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     x, weight, bias, kept = ctx.saved_tensors
     names = (ctx.kind, ctx.activation, ctx.closed)
-    layers, _, width = weight.shape
     # What was saved may come back otherwise, through hooks that compress or move it; torch's batches of gradients have no memory.
     usual = torch._C._has_storage(gy) and all(type(tensor) in PLAIN for tensor in (gy, weight, kept))
     if through_registry() and not torch.is_grad_enabled():
         found: tuple[Tensor, Tensor, Tensor] = torch.ops.highwaynet.dense_stack_backward.default(gy, weight, kept, *names)
         return found
     usual = usual and not torch.is_grad_enabled() and readable(gy, weight, kept) and gy.dtype is kept.dtype is torch.float32
-    if usual and weight.is_contiguous() and kept.numel() == _memory(ctx.kind, layers, len(gy), width):
-        return _backward(gy, weight, kept, *names, parameters=ctx.needs_input_grad[1] or ctx.needs_input_grad[2])
-    function = partial(_in_torch, kind=ctx.kind, activation=ctx.activation, closed=ctx.closed)
+    if usual and is_kept(kept, weight, ctx.kind, len(gy)):
+        return stack_backward(gy, weight, kept, *names, parameters=ctx.needs_input_grad[1] or ctx.needs_input_grad[2])
+    function = partial(stack_in_torch, kind=ctx.kind, activation=ctx.activation, closed=ctx.closed)
     gx, gw, gb = gradients_in_torch(function, (x, weight, bias), ctx.needs_input_grad, gy)
     return gx, gw, gb
 
@@ -180,7 +180,7 @@ class _DenseStack(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int]) -> Tensor:
         ctx.kind, ctx.activation, ctx.closed = kind, activation, closed
-        y, kept = _forward(x, weight, bias, kind, activation, closed, keep=True)
+        y, kept = stack_forward(x, weight, bias, kind, activation, closed, keep=True)
         ctx.save_for_backward(x, weight, bias, kept)
         return y
 
@@ -202,17 +202,16 @@ def _on_cpu(
 ) -> tuple[Tensor, Tensor]:
     if kind not in KINDS or activation not in ACTIVATIONS or not _fits(x, weight.contiguous(), bias.contiguous()):
         raise ValueError(f"highwaynet::dense_stack cannot take these shapes or names: {tuple(x.shape)}, {tuple(weight.shape)}, {kind!r}")
-    y, kept = _forward(x, weight.contiguous(), bias.contiguous(), kind, activation, closed, keep=keep)
+    y, kept = stack_forward(x, weight.contiguous(), bias.contiguous(), kind, activation, closed, keep=keep)
     return y, kept if keep else kept.new_empty(0)
 
 
 def _backward_on_cpu(
     gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    layers, _, width = weight.shape
-    if kept.numel() != _memory(kind, layers, len(gy), width):
+    if not is_kept(kept, weight.contiguous(), kind, len(gy)):
         raise ValueError("highwaynet::dense_stack_backward was given what another stack kept")
-    gx, gw, gb = _backward(gy, weight.contiguous(), kept, kind, activation, closed)
+    gx, gw, gb = stack_backward(gy, weight.contiguous(), kept, kind, activation, closed)
     assert gw is not None and gb is not None  # noqa: S101, PT018
     return gx, gw, gb
 

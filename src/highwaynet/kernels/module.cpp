@@ -105,10 +105,13 @@ void gate_backward(uintptr_t gy, uintptr_t x, uintptr_t z, uintptr_t gx, uintptr
 
 // ----- Single dense layers, and the loss
 
-void activate(uintptr_t z, int64_t count, int activation) { active.dense_layer->activate(pointer<float>(z), count, activation_of(activation)); }
+void activate(uintptr_t z, uintptr_t bias, int64_t rows, int64_t width, int activation) {
+  active.dense_layer->activate(pointer<float>(z), pointer<const float>(bias), rows, width, activation_of(activation));
+}
 
-void activation_gradient(uintptr_t gy, uintptr_t y, uintptr_t gz, int64_t count, int activation) {
-  active.dense_layer->gradient(pointer<const float>(gy), pointer<const float>(y), pointer<float>(gz), count, activation_of(activation));
+void activation_gradient(uintptr_t gy, uintptr_t y, uintptr_t gz, uintptr_t gb, int64_t rows, int64_t width, int activation) {
+  active.dense_layer->gradient(pointer<const float>(gy), pointer<const float>(y), pointer<float>(gz), pointer<float>(gb), rows, width,
+                               activation_of(activation));
 }
 
 float cross_entropy(uintptr_t logits, uintptr_t targets, uintptr_t gradient, int64_t rows, int64_t classes) {

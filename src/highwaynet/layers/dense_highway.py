@@ -89,6 +89,11 @@ class DenseHighway(nn.Module):
         return self.weight.shape[0]
 
     @property
+    def kernel_kind(self) -> str | None:
+        """Its name among the compiled operators, which know no independent carry gate."""
+        return "highway" if self.carry == "coupled" else None
+
+    @property
     def gate_bias(self) -> Tensor:
         """The transform gate biases b_T, a view of shape (layers, width)."""
         return self.bias[:, self.width : 2 * self.width]
@@ -106,7 +111,7 @@ class DenseHighway(nn.Module):
             return_gates: Return (y, T) or (y, T, C), gates of shape (layers, ..., width), or (..., width) of a single layer.
         """
         if not return_gates:
-            if self.carry == "coupled" and (y := fused(self, "highway", x)) is not None:
+            if (y := fused(self, x)) is not None:
                 return y
             return through(lambda x, weight, bias: self._layer(x, weight, bias)[0], x, open_layers(self), self.recomputes)
         needs_graph = torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad or self.bias.requires_grad)

@@ -30,6 +30,7 @@ class DensePlain(nn.Module):
     torch.Size([2, 50])
     """
 
+    kernel_kind = "plain"
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
@@ -68,7 +69,7 @@ class DensePlain(nn.Module):
         if rows != columns:  # a single layer; a view's backward copies nothing
             weight, bias = self.weight.view(rows, columns), self.bias.view(-1)
             return dense_layer(x, weight, bias, self.activation) if can_layer(x, weight, bias) else self._layer(x, weight, bias)
-        if (y := fused(self, "plain", x)) is not None:
+        if (y := fused(self, x)) is not None:
             return y
         return through(self._layer, x, list(zip(self.weight.unbind(), self.bias.unbind(), strict=True)), self.recomputes)
 

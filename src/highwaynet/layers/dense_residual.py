@@ -29,6 +29,7 @@ class DenseResidual(nn.Module):
     """
 
     closed_layers: frozenset[int]
+    kernel_kind = "residual"
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
@@ -60,7 +61,7 @@ class DenseResidual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From (..., width) to the same shape; a closed layer copies its input."""
-        if (y := fused(self, "residual", x)) is not None:
+        if (y := fused(self, x)) is not None:
             return y
         return through(self._layer, x, open_layers(self), self.recomputes)
 

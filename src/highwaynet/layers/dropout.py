@@ -21,9 +21,13 @@ class Dropout(nn.Module):
             raise ValueError(f"p = {p}: must be at least 0 and below 1")
         self.p = p
 
+    def is_active(self) -> bool:
+        """Whether it changes anything."""
+        return self.training and self.p > 0
+
     def forward(self, x: Tensor) -> Tensor:
         """The values that are left."""
-        if not self.training or self.p == 0:
+        if not self.is_active():
             return x
         share = self.share or Share.of(len(x))
         channels_last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)

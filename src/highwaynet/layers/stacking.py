@@ -53,6 +53,10 @@ class Fusable(Stack, Protocol):
     activation: Activation
     recomputes: bool
 
+    @property
+    def kernel_kind(self) -> str | None:
+        """Under which name the operator knows its layers; None if it does not."""
+
 
 def open_layers(stack: Closable) -> list[tuple[Tensor, Tensor]]:
     """Weight and bias of each layer that is not closed.
@@ -63,10 +67,10 @@ def open_layers(stack: Closable) -> list[tuple[Tensor, Tensor]]:
     return [parameters for number, parameters in layers if number not in stack.closed_layers]
 
 
-def fused(stack: Fusable, kind: str, x: Tensor) -> Tensor | None:
+def fused(stack: Fusable, x: Tensor) -> Tensor | None:
     """The output of the whole stack from the compiled operator, or None where that cannot be used: x is (..., width)."""
-    rows = x.reshape(-1, x.shape[-1]) if x.dim() != 2 else x
-    if not can_stack(rows, stack.weight, stack.bias):
+    rows, kind = x.reshape(-1, x.shape[-1]) if x.dim() != 2 else x, stack.kernel_kind
+    if kind is None or not can_stack(rows, stack.weight, stack.bias):
         return None
     closed: frozenset[int] = getattr(stack, "closed_layers", frozenset())
 

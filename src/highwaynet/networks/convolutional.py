@@ -69,6 +69,7 @@ class ConvNetwork(nn.Module):
         head: Place of the module that gives the outputs.
     """
 
+    takes_targets = False
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 from torch import Generator, Tensor, nn
 
+from highwaynet.kernels.dense_layer import cross_entropy
+from highwaynet.kernels.dense_network import Parameters, can_network, network_loss
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
@@ -27,20 +29,40 @@ class DenseNetwork(nn.Module):
 
     head_name = "head"
     companions = False
+    takes_targets = True
+    """Whether it can compute the loss as well, which takes less time than asking for the logits first."""
 
     def __init__(self, entry: DensePlain, stack: DenseStack, head: nn.Linear, dropout: tuple[float, ...] = (0.0, 0.0)) -> None:
         super().__init__()
         self.entry, self.stack, self.head = entry, stack, head
         self.entry_dropout, self.head_dropout = map(Dropout, dropout)
 
-    def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
-        """Logits (batch, outputs); with `return_gates` also what a highway stack returns, T (layers, batch, width) and maybe C."""
+    def forward(self, x: Tensor, return_gates: bool = False, targets: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
+        """Logits (batch, outputs).
+
+        Args:
+            x: Of shape (batch, ...).
+            return_gates: Also return what a highway stack returns, T (layers, batch, width) and maybe C.
+            targets: Class numbers (batch). Then (logits, loss) is returned: the mean cross-entropy, which alone carries gradients.
+        """
+        if targets is not None:
+            return self._with_loss(x.flatten(1), targets)
         x = self.entry_dropout(self.entry(x.flatten(1)))  # (batch, width)
         if not return_gates:
             logits: Tensor = self.head(self.head_dropout(self.stack(x)))
             return logits
         x, *gates = self.stack(x, return_gates=True)
         return self.head(self.head_dropout(x)), *gates
+
+    def _with_loss(self, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        stack, dropouts = self.stack, (self.entry_dropout, self.head_dropout)
+        kind, activation = stack.kernel_kind, stack.activation
+        if kind is not None and activation == self.entry.activation and not stack.recomputes and not any(map(Dropout.is_active, dropouts)):
+            parameters = Parameters(self.entry.weight, self.entry.bias, stack.weight, stack.bias, self.head.weight, self.head.bias)
+            if can_network(x, targets, parameters):
+                return network_loss(x, targets, parameters, kind, activation, sorted(getattr(stack, "closed_layers", ())))
+        logits: Tensor = self(x)
+        return logits.detach(), cross_entropy(logits, targets)
 
     def without(self, layers: Iterable[int]) -> "DenseNetwork":
         """The network with these layers of its stack removed, numbered from 1; the first plain layer is not counted."""

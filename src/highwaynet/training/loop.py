@@ -196,7 +196,9 @@ class Fitting:
         companion_weight = training.companion_weight * (1 - state.step / self._steps) if self._network.companions else None
         inputs, targets = self._computing.place(inputs, targets)
         with self._computing.autocast():
-            outputs, loss, objective = training_loss(self._forward, state.record, inputs, targets, companion_weight)
+            outputs, loss, objective = training_loss(
+                self._forward, state.record, inputs, targets, companion_weight, takes_targets=self._network.takes_targets
+            )
         if self._world.size > 1:
             objective = objective * share.weight  # the processes' gradients are averaged
         state.optimiser.zero_grad()

@@ -27,8 +27,16 @@ def training_loss(
     inputs: Tensor,
     targets: Tensor,
     companion_weight: float | None = None,
+    *,
+    takes_targets: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs, their loss, and what is minimised: where companions have a weight, their losses too (deep supervision)."""
+    """Outputs, their loss, and what is minimised: where companions have a weight, their losses too (deep supervision).
+
+    `takes_targets`: the network can compute the cross-entropy itself.
+    """
+    if companion_weight is None and takes_targets and record.task == "classification":
+        outputs, loss = network(inputs, targets=targets)
+        return outputs, loss, loss
     if companion_weight is None:
         outputs = network(inputs)
         loss = loss_function(record, outputs, targets)

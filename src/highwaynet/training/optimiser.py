@@ -25,6 +25,45 @@ def parameter_kinds(network: Network) -> dict[str, ParameterKind]:
     return kinds
 
 
+class ThinSGD(torch.optim.SGD):
+    """torch's SGD, straight to its fused operator: for a thin network the way there takes three times as long as the work."""
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """One update; the first one makes the velocities, and is torch's."""
+        if closure or not all(group["fused"] and self._is_under_way(group) for group in self.param_groups):
+            return super().step(closure)
+        for group in self.param_groups:
+            parameters = group["params"]
+            velocities = [self.state[parameter]["momentum_buffer"] for parameter in parameters] if group["momentum"] else []
+            torch._fused_sgd_(
+                parameters,
+                [parameter.grad for parameter in parameters],
+                velocities,
+                weight_decay=group["weight_decay"],
+                momentum=group["momentum"],
+                lr=group["lr"],
+                dampening=0.0,
+                nesterov=group["nesterov"],
+                maximize=False,
+                is_first_step=False,
+            )
+        return None
+
+    def _is_under_way(self, group: dict[str, Any]) -> bool:
+        if any(parameter.grad is None for parameter in group["params"]):
+            return False
+        return not group["momentum"] or all("momentum_buffer" in self.state[parameter] for parameter in group["params"])
+
+    step.hooked = True  # type: ignore[attr-defined]  # torch would put its hooks around it
+
+
 def make_optimiser(network: Network, training: TrainingSpec) -> torch.optim.Optimizer:
     """The optimiser; each group carries `rate`, the factor of its learning rate."""
     kinds = parameter_kinds(network)
@@ -45,7 +84,7 @@ def make_optimiser(network: Network, training: TrainingSpec) -> torch.optim.Opti
     fused = next(network.parameters()).device.type in {"cpu", "cuda"} and training.precision != "float16"
     match training.optimiser:
         case "sgd":
-            return torch.optim.SGD(groups, lr=rate, momentum=training.momentum, nesterov=training.nesterov, fused=fused)
+            return ThinSGD(groups, lr=rate, momentum=training.momentum, nesterov=training.nesterov, fused=fused)
         case "rmsprop":
             return torch.optim.RMSprop(groups, lr=rate, alpha=training.smoothing or 0.99, momentum=training.momentum)
         case "adamw":
