@@ -2,8 +2,8 @@
 
     python benchmarks/epoch_speed.py            # needs MNIST: --data-root or $HIGHWAYNET_DATA
 
-Each round runs the command (whose own timing.jsonl counts: batches, steps, tallies, history) and then the naive module (two Linears, h*t + x*(1-t))
-through the same batches in a bare loop, which gathers them from one tensor in memory. Best of several. Writes results/epoch-speed.json.
+Each round runs the command (whose own timing.jsonl counts: batches, steps, tallies, history) and then the naive module (two Linears,
+h*t + x*(1-t)) in a bare loop, which gathers its batches from one tensor in memory. Best of several. Writes results/epoch-speed.json.
 """
 
 import argparse

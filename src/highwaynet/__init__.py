@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from highwaynet.layers.highway import Highway
     from highwaynet.layers.lesion import lesion
     from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
+    from highwaynet.layers.observation import observe
     from highwaynet.layers.recomputation import recompute
     from highwaynet.layers.shape_change import PadChannels, Subsample
     from highwaynet.networks.build import build_network
@@ -53,6 +54,7 @@ _HOMES = {
     "build_network": "networks.build",
     "lesion": "layers.lesion",
     "load": "runs.model",
+    "observe": "layers.observation",
     "recompute": "layers.recomputation",
 }
 
@@ -77,6 +79,7 @@ __all__ = [
     "build_network",
     "lesion",
     "load",
+    "observe",
     "recompute",
 ]
 

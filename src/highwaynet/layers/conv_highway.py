@@ -9,6 +9,7 @@ from highwaynet.layers.convolution import channels_last, check_window, convolve
 from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Carry, Init
+from highwaynet.layers.observation import Observer
 
 
 class ConvHighway(nn.Module):
@@ -39,6 +40,7 @@ class ConvHighway(nn.Module):
 
     closed_layers: frozenset[int]
     num_layers = 1
+    observer: Observer | None = None
 
     def __init__(
         self,
@@ -99,16 +101,23 @@ class ConvHighway(nn.Module):
             raise ValueError(f"maps of shape {tuple(x.shape)}: this layer takes (batch, {self.channels}, height, width)")
         if self.closed_layers:
             gates = (torch.zeros_like(x), *([torch.ones_like(x)] if self.carry == "independent" else []))
+            self._tell(x, gates[0], gates)
             return (x, *gates) if return_gates else x
         x = channels_last(x)
         z = convolve(x, self.weight, self.bias)  # (batch, parts·channels, height, width)
-        if self.carry == "coupled" and not return_gates and can_gate(x, z):
+        if self.carry == "coupled" and not return_gates and self.observer is None and can_gate(x, z):
             return gate(x, z, self.activation)
         h, *pre_gates = z.split(self.channels, dim=1)
         # Made dense first: on a slice of few channels the sigmoid would be computed one number at a time.
         opened = tuple(torch.sigmoid(channels_last(pre_gate)) for pre_gate in pre_gates)
-        y = mix(x, self._act(h), *opened)
+        h = self._act(h)
+        y = mix(x, h, *opened)
+        self._tell(y, h, opened)
         return (y, *opened) if return_gates else y
+
+    def _tell(self, y: Tensor, h: Tensor, gates: tuple[Tensor, ...]) -> None:
+        if self.observer is not None:
+            self.observer(1, output=y, state=h, transform=gates[0], carry=gates[1] if len(gates) > 1 else None)
 
     def extra_repr(self) -> str:
         """What printing the module shows."""

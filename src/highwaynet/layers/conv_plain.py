@@ -7,6 +7,7 @@ from highwaynet.layers.activations import activation_function
 from highwaynet.layers.convolution import Padding, check_window, convolve
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Init
+from highwaynet.layers.observation import Observer
 
 
 class ConvPlain(nn.Module):
@@ -27,6 +28,9 @@ class ConvPlain(nn.Module):
     >>> ConvPlain(3, 16, 5, padding=0)(torch.zeros(2, 3, 28, 28)).shape
     torch.Size([2, 16, 24, 24])
     """
+
+    num_layers = 1
+    observer: Observer | None = None
 
     def __init__(
         self,
@@ -64,7 +68,10 @@ class ConvPlain(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """From (batch, inputs, height, width) to (batch, outputs, height', width')."""
         z = convolve(x, self.weight, self.bias, stride=self.stride, padding=self.padding)
-        return self._act(z if self.norm is None else self.norm(z))
+        y = self._act(z if self.norm is None else self.norm(z))
+        if self.observer is not None:
+            self.observer(1, output=y, state=y)
+        return y
 
     def extra_repr(self) -> str:
         """What printing the module shows."""

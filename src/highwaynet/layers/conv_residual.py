@@ -7,6 +7,7 @@ from highwaynet.layers.conv_plain import ConvPlain
 from highwaynet.layers.convolution import channels_last
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Init, Shortcut
+from highwaynet.layers.observation import Observer
 from highwaynet.layers.shape_change import PadChannels, Subsample
 
 
@@ -33,6 +34,7 @@ class ConvResidual(nn.Module):
 
     closed_layers: frozenset[int]
     num_layers = 1
+    observer: Observer | None = None
 
     def __init__(
         self,
@@ -83,5 +85,11 @@ class ConvResidual(nn.Module):
         """From (batch, inputs, height, width) to (batch, outputs, height', width')."""
         carried: Tensor = self.shortcut(x)
         if self.closed_layers:
+            if self.observer is not None:
+                self.observer(1, output=carried, state=torch.zeros_like(carried))
             return carried
-        return torch.relu(channels_last(carried) + self.second(torch.relu(self.first(x))))
+        state = self.second(torch.relu(self.first(x)))
+        y = torch.relu(channels_last(carried) + state)
+        if self.observer is not None:
+            self.observer(1, output=y, state=state)
+        return y

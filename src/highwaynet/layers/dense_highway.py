@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from highwaynet.kernels.dense_stack import can_stack, dense_stack_gates
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Carry, Init
+from highwaynet.layers.observation import Observer
 from highwaynet.layers.recomputation import through
-from highwaynet.layers.stacking import fused, open_layers, stacked_parameters, without_layers
+from highwaynet.layers.stacking import fused, fused_inside, open_layers, stacked_parameters, without_layers
 
 
 class DenseHighway(nn.Module):
@@ -43,6 +43,7 @@ class DenseHighway(nn.Module):
     """
 
     closed_layers: frozenset[int]
+    observer: Observer | None = None
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
@@ -110,36 +111,57 @@ class DenseHighway(nn.Module):
             x: Of shape (..., width).
             return_gates: Return (y, T) or (y, T, C), gates of shape (layers, ..., width), or (..., width) of a single layer.
         """
+        if self.observer is not None:
+            return self._observed(x, self.observer, return_gates)
         if not return_gates:
             if (y := fused(self, x)) is not None:
                 return y
             return through(lambda x, weight, bias: self._layer(x, weight, bias)[0], x, open_layers(self), self.recomputes)
-        needs_graph = torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad or self.bias.requires_grad)
-        if self.carry == "coupled" and not needs_graph and can_stack(x.reshape(-1, self.width), self.weight, self.bias):
-            y, _, t = dense_stack_gates(x.reshape(-1, self.width), self.weight, self.bias, "highway", self.activation, self.closed_layers)
-            opened = t.view(self.num_layers, *x.shape)  # (layers, ..., width)
-            return y.view(x.shape), opened[0] if self.single else opened
+        if (found := fused_inside(self, x)) is not None:
+            y, _, t = found
+            return self._with_gates(y, [(gate,) for gate in t])
         gates: list[tuple[Tensor, ...]] = []
-        for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
-            if number in self.closed_layers:
-                closed = torch.zeros_like(x)
-                gates.append((closed,) if self.carry == "coupled" else (closed, torch.ones_like(x)))
-            else:
-                x, *own = self._layer(x, weight, bias)
-                gates.append(tuple(own))
+        for number in range(1, self.num_layers + 1):
+            x, _, *own = self._inside(number, x)
+            gates.append(tuple(own))
+        return self._with_gates(x, gates)
+
+    def _with_gates(self, y: Tensor, gates: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """What is returned with the gates of each layer."""
         if self.single:
-            return x, *gates[0]
+            return y, *gates[0]
         if not gates:
             parts = 1 if self.carry == "coupled" else 2
-            return x, *(x.new_empty((0, *x.shape)) for _ in range(parts))
-        return x, *(torch.stack(gate) for gate in zip(*gates, strict=True))
+            return y, *(y.new_empty((0, *y.shape)) for _ in range(parts))
+        return y, *(torch.stack(gate) for gate in zip(*gates, strict=True))
+
+    def _observed(self, x: Tensor, observer: Observer, return_gates: bool) -> Tensor | tuple[Tensor, ...]:
+        """As `forward`, telling the observer about each layer."""
+        found, gates = fused_inside(self, x), []
+        for number in range(1, self.num_layers + 1):
+            if found is None:
+                x, h, *own = self._inside(number, x)
+            else:
+                y, states, opened = found
+                h, *own = states[number - 1], opened[number - 1]
+                x = y if number == self.num_layers else mix(x, h, *own)
+            gates.append(tuple(own))
+            observer(number, output=x, state=h, transform=own[0], carry=own[1] if len(own) > 1 else None)
+        return self._with_gates(x, gates) if return_gates else x
+
+    def _inside(self, number: int, x: Tensor) -> tuple[Tensor, ...]:
+        """Output, block state and gates of one layer, closed or not."""
+        if number in self.closed_layers:
+            zeros = torch.zeros_like(x)
+            return (x, zeros, zeros) if self.carry == "coupled" else (x, zeros, zeros, torch.ones_like(x))
+        return self._layer(x, self.weight[number - 1], self.bias[number - 1])
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
-        """One layer's output and gates."""
+        """One layer's output, block state and gates."""
         z = F.linear(x, weight, bias)  # (..., parts·width)
         h, *pre_gates = z.split(self.width, dim=-1)
-        gates = tuple(torch.sigmoid(gate) for gate in pre_gates)
-        return mix(x, self._act(h), *gates), *gates  # (..., width) each
+        h, gates = self._act(h), tuple(torch.sigmoid(gate) for gate in pre_gates)
+        return mix(x, h, *gates), h, *gates  # (..., width) each
 
     def without(self, layers: Iterable[int]) -> "DenseHighway":
         """A new stack that lacks these layers (numbered from 1); equal to closing them, and cheaper."""

@@ -9,8 +9,9 @@ from highwaynet.kernels.dense_layer import can_layer, dense_layer
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
+from highwaynet.layers.observation import Observer
 from highwaynet.layers.recomputation import through
-from highwaynet.layers.stacking import fused, stacked_parameters, start_stack_, without_layers
+from highwaynet.layers.stacking import fused, fused_inside, stacked_parameters, start_stack_, without_layers
 
 
 class DensePlain(nn.Module):
@@ -31,6 +32,7 @@ class DensePlain(nn.Module):
     """
 
     kernel_kind = "plain"
+    observer: Observer | None = None
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
@@ -68,10 +70,23 @@ class DensePlain(nn.Module):
         _, rows, columns = self.weight.shape
         if rows != columns:  # a single layer; a view's backward copies nothing
             weight, bias = self.weight.view(rows, columns), self.bias.view(-1)
-            return dense_layer(x, weight, bias, self.activation) if can_layer(x, weight, bias) else self._layer(x, weight, bias)
+            wide = dense_layer(x, weight, bias, self.activation) if can_layer(x, weight, bias) else self._layer(x, weight, bias)
+            if self.observer is not None:
+                self.observer(1, output=wide, state=wide)
+            return wide
+        if self.observer is not None:
+            return self._observed(x, self.observer)
         if (y := fused(self, x)) is not None:
             return y
         return through(self._layer, x, list(zip(self.weight.unbind(), self.bias.unbind(), strict=True)), self.recomputes)
+
+    def _observed(self, x: Tensor, observer: Observer) -> Tensor:
+        """As `forward`, telling the observer about each layer."""
+        found = fused_inside(self, x)
+        for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
+            x = self._layer(x, weight, bias) if found is None else found[1][number - 1]
+            observer(number, output=x, state=x)
+        return x
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return self._act(F.linear(x, weight, bias))

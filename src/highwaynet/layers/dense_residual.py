@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable
 
+import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
+from highwaynet.layers.observation import Observer
 from highwaynet.layers.recomputation import through
-from highwaynet.layers.stacking import fused, open_layers, stacked_parameters, start_stack_, without_layers
+from highwaynet.layers.stacking import fused, fused_inside, open_layers, stacked_parameters, start_stack_, without_layers
 
 
 class DenseResidual(nn.Module):
@@ -30,6 +32,7 @@ class DenseResidual(nn.Module):
 
     closed_layers: frozenset[int]
     kernel_kind = "residual"
+    observer: Observer | None = None
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
@@ -61,9 +64,24 @@ class DenseResidual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From (..., width) to the same shape; a closed layer copies its input."""
+        if self.observer is not None:
+            return self._observed(x, self.observer)
         if (y := fused(self, x)) is not None:
             return y
         return through(self._layer, x, open_layers(self), self.recomputes)
+
+    def _observed(self, x: Tensor, observer: Observer) -> Tensor:
+        """As `forward`, telling the observer about each layer; the state is what the layer adds."""
+        found = fused_inside(self, x)
+        for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
+            closed = number in self.closed_layers
+            if closed:
+                state = torch.zeros_like(x)
+            else:
+                state = self._act(F.linear(x, weight, bias)) if found is None else found[1][number - 1]
+                x = x + state
+            observer(number, output=x, state=state)
+        return x if found is None else found[0]
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return x + self._act(F.linear(x, weight, bias))

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
+from highwaynet.layers.observation import Observer
 
 
 class Highway(nn.Module):
@@ -26,6 +27,7 @@ class Highway(nn.Module):
     """
 
     closed_layers: frozenset[int]
+    observer: Observer | None = None
 
     def __init__(
         self,
@@ -66,6 +68,8 @@ class Highway(nn.Module):
         """The layer's output y; with `return_gates` also T, and C if there is a carry gate: (y, T) or (y, T, C)."""
         if 1 in self.closed_layers:
             gates = (torch.zeros_like(x),) if self.carry is None else (torch.zeros_like(x), torch.ones_like(x))
+            if self.observer is not None:
+                self.observer(1, output=x, state=torch.zeros_like(x), transform=gates[0], carry=gates[-1] if self.carry else None)
             return (x, *gates) if return_gates else x
         h, t = self.transform(x), torch.sigmoid(self.gate(x))
         c = None if self.carry is None else torch.sigmoid(self.carry(x))
@@ -76,6 +80,8 @@ class Highway(nn.Module):
                     "change the width with a plain layer"
                 )
         y = mix(x, h, t, c)
+        if self.observer is not None:
+            self.observer(1, output=y, state=h, transform=t, carry=c)
         if not return_gates:
             return y
         return (y, t) if c is None else (y, t, c)

@@ -7,6 +7,7 @@ from torch import Generator, Tensor, nn
 from highwaynet.layers.convolution import Padding, check_window, convolve
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Init
+from highwaynet.layers.observation import Observer
 
 
 def _largest(z: Tensor, pieces: int) -> Tensor:
@@ -15,6 +16,12 @@ def _largest(z: Tensor, pieces: int) -> Tensor:
     for other in others:
         first = torch.maximum(first, other)
     return first
+
+
+def _told(observer: Observer | None, y: Tensor) -> Tensor:
+    if observer is not None:
+        observer(1, output=y, state=y)
+    return y
 
 
 class DenseMaxout(nn.Module):
@@ -31,6 +38,9 @@ class DenseMaxout(nn.Module):
     >>> sum(p.numel() for p in DenseMaxout(64, 500, pieces=2).parameters())
     65000
     """
+
+    num_layers = 1
+    observer: Observer | None = None
 
     def __init__(
         self,
@@ -53,7 +63,7 @@ class DenseMaxout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From (batch, inputs) to (batch, outputs)."""
-        return _largest(F.linear(x, self.weight, self.bias), self.pieces)
+        return _told(self.observer, _largest(F.linear(x, self.weight, self.bias), self.pieces))
 
     def extra_repr(self) -> str:
         """What printing the module shows."""
@@ -77,6 +87,9 @@ class ConvMaxout(nn.Module):
     >>> ConvMaxout(3, 16)(torch.zeros(1, 3, 8, 8)).shape
     torch.Size([1, 16, 8, 8])
     """
+
+    num_layers = 1
+    observer: Observer | None = None
 
     def __init__(
         self,
@@ -103,7 +116,7 @@ class ConvMaxout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From (batch, inputs, height, width) to (batch, outputs, height', width')."""
-        return _largest(convolve(x, self.weight, self.bias, padding=self.padding), self.pieces)
+        return _told(self.observer, _largest(convolve(x, self.weight, self.bias, padding=self.padding), self.pieces))
 
     def extra_repr(self) -> str:
         """What printing the module shows."""

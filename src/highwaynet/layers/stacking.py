@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Generator, Tensor, nn
 
-from highwaynet.kernels.dense_stack import can_stack, run_stack
+from highwaynet.kernels.dense_stack import can_stack, dense_stack_gates, run_stack
 from highwaynet.layers.initialisation import initialise_
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.recomputation import through_stack
@@ -78,6 +78,19 @@ def fused(stack: Fusable, x: Tensor) -> Tensor | None:
         return run_stack(x, weight, bias, kind, stack.activation, [number - before for number in closed if number > before])
 
     return through_stack(layers, rows, stack.weight, stack.bias, stack.recomputes).view(x.shape)
+
+
+def fused_inside(stack: Fusable, x: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Output, block states H and transform gates T from the compiled operator, H and T as (layers, ..., width).
+
+    None where that cannot be used, or where gradients are wanted. H and T of closed layers are 0; other layers than highway have no T.
+    """
+    rows, kind = x.reshape(-1, x.shape[-1]), stack.kernel_kind
+    needs_graph = torch.is_grad_enabled() and (x.requires_grad or stack.weight.requires_grad or stack.bias.requires_grad)
+    if kind is None or needs_graph or not can_stack(rows, stack.weight, stack.bias):
+        return None
+    y, h, t = dense_stack_gates(rows, stack.weight, stack.bias, kind, stack.activation, getattr(stack, "closed_layers", frozenset()))
+    return y.view(x.shape), h.view(-1, *x.shape), t.view(-1, *x.shape)
 
 
 def single_layer(stack: StackT, number: int) -> StackT:

@@ -93,7 +93,8 @@ class ConvNetwork(nn.Module):
                 f"images of shape {tuple(x.shape)}: this network takes (batch, {', '.join(map(str, self.input_shape))}), {wanted} each"
             )
         x = channels_last(x)
-        if self.recomputes and not return_gates and torch.is_grad_enabled():
+        observed = any(getattr(layer, "observer", None) for layer in self.layers)  # who would be told twice
+        if self.recomputes and not return_gates and not observed and torch.is_grad_enabled():
             return self._recomputing(x, return_companions)
         gates: list[list[Tensor]] = []
         companions = []

@@ -55,14 +55,19 @@ class DenseNetwork(nn.Module):
         return self.head(self.head_dropout(x)), *gates
 
     def _with_loss(self, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        stack, dropouts = self.stack, (self.entry_dropout, self.head_dropout)
-        kind, activation = stack.kernel_kind, stack.activation
-        if kind is not None and activation == self.entry.activation and not stack.recomputes and not any(map(Dropout.is_active, dropouts)):
-            parameters = Parameters(self.entry.weight, self.entry.bias, stack.weight, stack.bias, self.head.weight, self.head.bias)
+        entry, stack, head = self.entry, self.stack, self.head
+        kind = stack.kernel_kind
+        if kind is not None and stack.activation == entry.activation and not self._is_special():
+            parameters = Parameters(entry.weight, entry.bias, stack.weight, stack.bias, head.weight, head.bias)
             if can_network(x, targets, parameters):
-                return network_loss(x, targets, parameters, kind, activation, sorted(getattr(stack, "closed_layers", ())))
+                return network_loss(x, targets, parameters, kind, stack.activation, sorted(getattr(stack, "closed_layers", ())))
         logits: Tensor = self(x)
         return logits.detach(), cross_entropy(logits, targets)
+
+    def _is_special(self) -> bool:
+        """Whether anything but the layers' results is wanted: dropout, recomputation, observation."""
+        observed = self.entry.observer is not None or self.stack.observer is not None
+        return observed or self.stack.recomputes or self.entry_dropout.is_active() or self.head_dropout.is_active()
 
     def without(self, layers: Iterable[int]) -> "DenseNetwork":
         """The network with these layers of its stack removed, numbered from 1; the first plain layer is not counted."""

@@ -1,0 +1,238 @@
+"""Looking at what layers compute, in any model that contains layers of ours.
+
+Observation is a protocol, not a hook: hooks cannot see inside a stack that is one module. Every layer of ours has an `observer`, None as a
+rule, and tells it what each of its layers computed; `observe` puts one there and takes it away again.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Literal, Protocol, get_args, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from highwaynet.layers.lesion import Gated
+
+Quantity = Literal["transform", "carry", "state", "output"]
+"""Transform gates T, carry gates C (1 − T where they are coupled), block states H, block outputs y."""
+
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+
+
+class Observer(Protocol):
+    """Told what one layer of a module computed."""
+
+    def __call__(self, number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None) -> None:
+        """`number` counts from 1 within the module; a tensor has the batch as its first axis; coupled carry gates are left out."""
+
+
+@runtime_checkable
+class Observable(Protocol):
+    """A module that tells its observer what each of its layers computes."""
+
+    observer: Observer | None
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers the module holds."""
+        ...
+
+
+class Recording:
+    """What was seen of one quantity of one layer: moments, in double precision, and the values themselves if they are kept.
+
+    Pixels of maps count as samples of their map.
+    """
+
+    def __init__(self, *, keep: bool) -> None:
+        self._kept: list[Tensor] | None = [] if keep else None
+        self._count = 0
+        self._mean = self._squares = torch.zeros(0, dtype=torch.float64)
+        self._class_sums = torch.zeros(0, 0, dtype=torch.float64)
+        self._class_counts = torch.zeros(0, dtype=torch.float64)
+
+    def add(self, values: Tensor, labels: Tensor | None) -> None:
+        """Count a batch: (batch, ..., width), or maps (batch, maps, height, width)."""
+        values = values.detach()
+        if self._kept is not None:
+            self._kept.append(values.cpu().clone())
+        exact = values.double().cpu()
+        # (batch, places, width)
+        rows = exact.flatten(2).transpose(1, 2) if values.dim() == 4 else exact.reshape(len(exact), -1, exact.shape[-1])
+        batch, places, width = rows.shape
+        count = batch * places
+        if not count:
+            return
+        if not self._count:
+            self._mean, self._squares = rows.new_zeros(width), rows.new_zeros(width)
+        mean = rows.mean(dim=(0, 1))
+        squares = (rows - mean).square().sum(dim=(0, 1))
+        # Chan, Golub and LeVeque's rule for putting two parts together
+        total = self._count + count
+        step = mean - self._mean
+        self._squares = self._squares + squares + step.square() * (self._count * count / total)
+        self._mean = self._mean + step * (count / total)
+        self._count = total
+        if labels is not None:
+            self._add_classes(rows.sum(dim=1), places, labels.cpu())
+
+    def _add_classes(self, sums: Tensor, places: int, labels: Tensor) -> None:
+        missing = int(labels.max()) + 1 - len(self._class_counts)
+        if missing > 0 or self._class_sums.shape[1] != sums.shape[1]:
+            before, width = self._class_sums, sums.shape[1]
+            self._class_sums = sums.new_zeros(len(before) + max(missing, 0), width)
+            self._class_sums[: len(before)] = before if before.numel() else 0
+            self._class_counts = torch.cat([self._class_counts, sums.new_zeros(max(missing, 0))])
+        self._class_sums.index_add_(0, labels, sums)
+        self._class_counts.index_add_(0, labels, torch.full((len(labels),), float(places), dtype=torch.float64))
+
+    @property
+    def count(self) -> int:
+        """How many samples were seen, each pixel of a map counted."""
+        return self._count
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean of each block or map, (width)."""
+        return self._mean
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance of each block or map over the samples, (width)."""
+        return self._squares / max(self._count, 1)
+
+    @property
+    def class_mean(self) -> Tensor:
+        """The mean of each class, (classes, width), NaN for a class that was not seen; needs `Observation.labels`."""
+        return self._class_sums / self._class_counts[:, None]
+
+    @property
+    def class_count(self) -> Tensor:
+        """How many samples of each class were seen, (classes)."""
+        return self._class_counts
+
+    @property
+    def values(self) -> Tensor:
+        """Everything that was seen, (samples, ..., width) or (samples, maps, height, width); raises ValueError in streaming mode."""
+        if self._kept is None:
+            raise ValueError("values are not kept in streaming mode: leave out streaming=True, or use mean, variance and class_mean")
+        return torch.cat(self._kept) if self._kept else torch.empty(0)
+
+
+class ObservedLayer:
+    """One layer: what it is, and what was seen of it.
+
+    Args:
+        name: Place of its module in the model, and its number there if the module holds several.
+        module: The module that holds it.
+        number: The number by which `lesion` closes it; None if it cannot be closed.
+        keep: Whether values are kept.
+    """
+
+    def __init__(self, name: str, module: nn.Module, number: int | None, *, keep: bool) -> None:
+        self.name, self.module, self.number = name, module, number
+        self._keep = keep
+        self._recordings: dict[Quantity, Recording] = {}
+
+    def add(self, quantity: Quantity, values: Tensor, labels: Tensor | None) -> None:
+        """Count what was seen in a batch."""
+        self._recordings.setdefault(quantity, Recording(keep=self._keep)).add(values, labels)
+
+    def __contains__(self, quantity: object) -> bool:
+        return quantity in self._recordings
+
+    def __getitem__(self, quantity: Quantity) -> Recording:
+        if quantity not in self._recordings:
+            seen = ", ".join(self._recordings) or "nothing"
+            raise KeyError(f"{self.name}: no {quantity} was seen, but {seen}")
+        return self._recordings[quantity]
+
+    def __repr__(self) -> str:
+        return f"ObservedLayer({self.name!r}: {', '.join(self._recordings) or 'nothing seen'})"
+
+
+class Observation:
+    """What was seen in a model: `layers`, in the order in which their modules were registered."""
+
+    def __init__(self, layers: list[ObservedLayer]) -> None:
+        self.layers = layers
+        self.labels: Tensor | None = None
+        """The class numbers of the batch that comes next; set them before each call of the model to get means by class."""
+
+    @property
+    def gated(self) -> list[ObservedLayer]:
+        """The layers with transform gates that were seen."""
+        return [layer for layer in self.layers if "transform" in layer]
+
+
+@contextmanager
+def observe(model: nn.Module, quantities: Collection[Quantity] = QUANTITIES, *, streaming: bool = False) -> Iterator[Observation]:
+    """Collect what every layer of ours in a model computes, until the end of the block; the model is then as before, whatever happens.
+
+    Args:
+        model: Anything that contains layers of ours, or is one.
+        quantities: Which of transform, carry, state and output to collect.
+        streaming: Keep no values, only moments, so that any number of samples fits.
+
+    Raises:
+        ValueError: The model contains no layer of ours, or a quantity does not exist.
+
+    >>> from highwaynet import DenseHighway
+    >>> model = nn.Sequential(nn.Linear(3, 4), DenseHighway(4, layers=2))
+    >>> with observe(model) as seen:
+    ...     y = model(torch.zeros(5, 3))
+    >>> [layer.name for layer in seen.layers]
+    ['1, layer 1', '1, layer 2']
+    >>> seen.layers[0]["transform"].values.shape
+    torch.Size([5, 4])
+    """
+    wanted = frozenset(quantities)
+    if unknown := sorted(wanted - set(QUANTITIES)):
+        raise ValueError(f"quantities = {unknown}: choose of {', '.join(QUANTITIES)}")
+    modules = observable_modules(model)
+    if not modules:
+        raise ValueError(f"{type(model).__name__} contains no layer that can be observed")
+    seen = Observation([])
+    before = [module.observer for _, module in modules]
+    try:
+        closable = 0
+        for name, module in modules:
+            layers = []
+            for number in range(1, module.num_layers + 1):
+                place = (f"{name}, layer {number}" if name else f"layer {number}") if module.num_layers > 1 else name or "layer 1"
+                closable += isinstance(module, Gated)
+                layers.append(ObservedLayer(place, module, closable if isinstance(module, Gated) else None, keep=not streaming))  # type: ignore[arg-type]
+            seen.layers += layers
+            module.observer = _observer(seen, layers, wanted)
+        yield seen
+    finally:
+        for (_, module), observer in zip(modules, before, strict=True):
+            module.observer = observer
+
+
+def observable_modules(model: nn.Module) -> list[tuple[str, Observable]]:
+    """The outermost modules that can be observed, with their places, in the order in which they were registered."""
+    found: list[tuple[str, Observable]] = []
+    for name, module in model.named_modules():
+        # What torch.compile returns answers for the module inside it, and a layer that is made of layers speaks for them.
+        is_wrapper = isinstance(getattr(module, "_orig_mod", None), nn.Module)
+        if isinstance(module, Observable) and not is_wrapper and not any(not outer or name.startswith(f"{outer}.") for outer, _ in found):
+            found.append((name, module))
+    return found
+
+
+def _observer(seen: Observation, layers: list[ObservedLayer], wanted: frozenset[Quantity]) -> Observer:
+    def told(number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None) -> None:
+        labels = seen.labels
+        if labels is not None and len(labels) != len(output):
+            raise ValueError(f"labels of {len(labels)} samples were set, and {len(output)} came: set them before each call of the model")
+        layer = layers[number - 1]
+        for quantity, values in (("transform", transform), ("state", state), ("output", output)):
+            if values is not None and quantity in wanted:
+                layer.add(quantity, values, labels)
+        if carry is None and transform is not None:
+            carry = torch.ones_like(transform) - transform
+        if carry is not None and "carry" in wanted:
+            layer.add("carry", carry, labels)
+
+    return told
