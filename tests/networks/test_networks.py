@@ -64,7 +64,7 @@ def test_what_is_left_out_is_filled_in() -> None:
 
 def test_auto_gate_bias_is_that_of_the_whole_network() -> None:
     assert build_network(NetworkSpec(depth=50), (4,), 2).stack.start_gate_bias == pytest.approx(-1 - 3 * math.log10(5))
-    assert build_network(NetworkSpec(depth=1000, width=2), (4,), 2).stack.start_gate_bias == -4.0
+    assert build_network(NetworkSpec(depth=1000, width=2), (4,), 2).stack.start_gate_bias == -7.0
     assert build_network(NetworkSpec(gate_bias=-7), (4,), 2).stack.start_gate_bias == -7.0
 
 

@@ -46,7 +46,7 @@ class NetworkSpec(Spec):
     """Standard deviation of the zero-mean start weights, for init = normal alone (default 0.05)."""
 
     gate_bias: Annotated[float, Field(ge=-1000, le=1000)] | Literal["auto"] | None = None
-    """Start value b_T of the transform gate biases, a number or auto (a rule of depth, from −1 to −4); highway networks alone."""
+    """Start value b_T of the transform gate biases, a number or auto (a rule of depth); highway networks alone."""
 
     carry: Carry | None = None
     """Carry gate: coupled (C = 1 − T, as in the paper) or independent; highway networks alone."""
@@ -80,6 +80,11 @@ class NetworkSpec(Spec):
         extras: list[str] = [self.head] if self.head is not None and "head" in self.preset.settings else []
         extras += [self.variant] if self.variant is not None and self.variant != next(iter(self.preset.origins)) else []
         return self.name + (f" ({', '.join(extras)})" if extras else "")
+
+    @property
+    def title(self) -> str:
+        """How pictures call it: depth and kind, for instance 50-layer highway; convolutional networks have names."""
+        return self.label if self.preset.convolutional else f"{self.depth}-layer {self.kind}"
 
     @property
     def origin(self) -> str:
