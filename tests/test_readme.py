@@ -51,6 +51,30 @@ def test_the_demo_table_is_the_record() -> None:
     assert found[1] == demo_table()
 
 
+def bench_table() -> str:
+    """The README's table of speeds, made from the record of `highway bench` with two threads."""
+    record = json.loads((ROOT / "results" / "bench-2-threads.json").read_text())
+    lines = [
+        "| layers of a network, width, batch | highwaynet | naive PyTorch | JAX, jit + scan | highwaynet × naive |",
+        "|---|---|---|---|---|",
+    ]
+    rows: dict[str, dict[str, float]] = {}
+    for measured in record["steps"]:
+        setting = measured["setting"]
+        name = f"{setting['layers']} {setting['kind']}, {setting['width']}, {setting['batch']}"
+        rows.setdefault(name, {})[measured["peer"]] = measured["milliseconds"]
+    for name, times in rows.items():
+        cells = [f"{times[peer]:.2f} ms" for peer in ("highwaynet", "naive PyTorch", "JAX, jit + scan")]
+        lines.append(f"| {name} | {' | '.join(cells)} | {times['naive PyTorch'] / times['highwaynet']:.1f} |")
+    return "\n".join(lines)
+
+
+def test_the_table_of_speeds_is_the_record() -> None:
+    found = re.search(r"<!-- bench: results/bench-2-threads.json -->\n(.*?)\n<!-- end -->", README, flags=re.DOTALL)
+    assert found
+    assert found[1] == bench_table()
+
+
 def test_the_page_of_settings_is_up_to_date() -> None:
     page = runpy.run_path(str(ROOT / "docs" / "settings.py"))["page"]
     assert (ROOT / "docs" / "SETTINGS.md").read_text() == page(), "run python docs/settings.py"

@@ -2,21 +2,27 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
 
-from highwaynet.analysis.collect import collect_records
-from highwaynet.analysis.records import GatesRecord, LesionsRecord
+from highwaynet.analysis.collect import Study
+from highwaynet.cli.report import read_run
 from highwaynet.figures.curves import Curve, draw_curves
-from highwaynet.figures.findings import gate_finding, lesion_finding
-from highwaynet.figures.gate_map import draw_gate_map
-from highwaynet.figures.lesion_plot import draw_lesions
 from highwaynet.figures.report import ReportedRun, render_report
 from highwaynet.figures.style import run_colours, to_svg
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.records import EpochRecord, Score
+from highwaynet.runs.records import EpochRecord
+
+OF_HIGHWAYS = ("Which gates open", "Which routes classes take", "How far routes are apart")
+OF_GATED = (
+    "Which layers do the work",
+    "Which layers depend on each other",
+    "How many layers can go, or change places",
+    "How layers refine an estimate",
+)
 
 
 class Links(HTMLParser):
@@ -46,11 +52,7 @@ class Links(HTMLParser):
 
 
 def reported(run: RunDirectory, name: str = "run") -> ReportedRun:
-    records = collect_records(run)
-    return ReportedRun(
-        f"runs/{name}", run.read_spec(), run.load_preparation().record, run.read_history(), 1.5, run.read_environment(),
-        records.evaluation, records.gates, records.lesions,
-    )  # fmt: skip
+    return replace(read_run(run.path), path=f"runs/{name}", seconds=1.5)
 
 
 @pytest.fixture
@@ -76,9 +78,12 @@ def test_says_what_was_run_and_what_came_out(page: str, finished_run: Callable[.
         "Which layers do the work",
     ):
         assert text in page
-    accuracy = collect_records(finished_run("fc-highway")).evaluation.test.accuracy
+    accuracy = Study(finished_run("fc-highway")).evaluation().test.accuracy
+    assert accuracy is not None
     assert f"{100 * accuracy:.2f}\u00a0%" in page
-    assert page.count("<svg") == 3, "curves, gate map, lesions"
+    for title in (*OF_HIGHWAYS, *OF_GATED, "Where the signal goes"):
+        assert f"<h3>{title}</h3>" in page
+    assert page.count("<svg") == 1 + 8 + 1, "curves, all of the highway network, the signal in the plain one"
 
 
 def test_the_same_runs_give_the_same_page(page: str, finished_run: Callable[..., RunDirectory]) -> None:
@@ -95,37 +100,18 @@ def test_names_cannot_inject_anything(finished_run: Callable[..., RunDirectory])
 def test_one_run_and_a_residual_one(finished_run: Callable[..., RunDirectory]) -> None:
     page = render_report([reported(finished_run("fc-residual"))])
     assert "6-layer residual network on digits" in page
-    assert page.count("<svg") == 2, "curves and lesions, no gates"
+    assert page.count("<svg") == 1 + 5, "curves, and what needs no gates"
+    assert not any(title in page for title in OF_HIGHWAYS)
 
 
 HISTORY = [EpochRecord(epoch=1, step=1, learning_rate=0.1, train_loss=0.0, train_accuracy=1.0)]
 
 
-@pytest.mark.parametrize("layers", [1, 3, 300])
-def test_pictures_of_any_size_are_valid_svg(layers: int) -> None:
-    gates = GatesRecord(fingerprint="", part="train", samples=1, start_bias=-1, bias=[[0.0] * 4] * layers, mean=[[0.5] * 4] * layers)
-    score = Score(loss=0.5, accuracy=0.5, samples=2)
-    lesions = LesionsRecord(fingerprint="", part="test", intact=score, closed=[score] * layers)
-    for figure in (draw_gate_map(gates), draw_lesions(lesions), draw_curves([Curve("one", "#000000", HISTORY)])):
-        svg = ElementTree.fromstring(to_svg(figure))
-        assert svg.tag.endswith("svg")
-        assert svg.get("viewBox")
-        assert svg.get("width") is None, "the page decides"
-
-
-def test_findings_count_right() -> None:
-    def score(loss: float, accuracy: float) -> Score:
-        return Score(loss=loss, accuracy=accuracy, samples=1000)
-
-    record = LesionsRecord(
-        fingerprint="", part="train", intact=score(0.1, 0.97), closed=[score(0.9, 0.5), score(0.1, 0.9705), score(0.11, 0.968)]
-    )
-    text = lesion_finding(record)
-    assert text.startswith("1 of 3 layers can be closed")
-    assert "Layer 1 matters most: without it the loss goes from 0.100 to 0.900." in text
-    gates = GatesRecord(fingerprint="", part="train", samples=5, start_bias=-2, bias=[[-3, -1], [-4, -2.5]], mean=[[0.1, 0.2], [0.4, 0.5]])
-    assert "open by 0.30 on average (1 is fully open), most in layer 2 (0.45)" in gate_finding(gates)
-    assert "training lowered 75.00\u00a0% of them" in gate_finding(gates)
+def test_curves_are_valid_svg() -> None:
+    svg = ElementTree.fromstring(to_svg(draw_curves([Curve("one", "#000000", HISTORY)])))
+    assert svg.tag.endswith("svg")
+    assert svg.get("viewBox")
+    assert svg.get("width") is None, "the page decides"
 
 
 def test_every_run_has_its_colour() -> None:

@@ -2,69 +2,192 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
-from highwaynet.analysis.gates import analyse_gates, highway_modules
-from highwaynet.analysis.lesions import analyse_lesions
-from highwaynet.analysis.records import EvaluationRecord, GatesRecord, LesionsRecord, Record
+from highwaynet.analysis.flow import analyse_flow
+from highwaynet.analysis.gates import analyse_gates
+from highwaynet.analysis.lesions import analyse_deletions, analyse_lesions, analyse_pairs
+from highwaynet.analysis.records import (
+    About,
+    DeletionsRecord,
+    EvaluationRecord,
+    FlowRecord,
+    GatesRecord,
+    LesionsRecord,
+    Origin,
+    PairsRecord,
+    Record,
+    RefinementRecord,
+    RoutingRecord,
+)
+from highwaynet.analysis.refinement import analyse_refinement
+from highwaynet.analysis.routing import analyse_routing
+from highwaynet.analysis.watching import Progress, highway_modules
 from highwaynet.base.errors import InputError
+from highwaynet.data.dataset import Dataset, Split
 from highwaynet.data.load import load_dataset
+from highwaynet.data.names import Part
 from highwaynet.layers.lesion import count_layers
 from highwaynet.networks.build import count_parameters
+from highwaynet.runs.checkpoints import FINAL, Kept
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.load import load_network
+from highwaynet.runs.load import fresh_network, load_network
 from highwaynet.training.evaluation import evaluate
 
 RecordT = TypeVar("RecordT", bound=Record)
 
-
-@dataclass(frozen=True)
-class RunRecords:
-    """What is known about a trained network."""
-
-    evaluation: EvaluationRecord
-    gates: GatesRecord | None
-    """None for a network without transform gates."""
-    lesions: LesionsRecord | None
-    """None for a network whose layers cannot be closed."""
+ENOUGH = 10_000
+"""Samples over which refinement is averaged."""
+MANY = 1000
+"""Samples for studies that close many sets of layers."""
 
 
-def collect_records(run: RunDirectory, progress: Callable[[int, int], None] | None = None) -> RunRecords:
-    """Evaluate a run and look inside its network; raises InputError if the directory is damaged."""
-    spec = run.read_spec()
-    preparation = run.load_preparation()
-    network = load_network(run, data=preparation.record)
-    data = load_dataset(spec.data, preparation)
-    fingerprint = run.fingerprint()
+class Study:
+    """Questions to the network of one run; every answer is kept in its directory.
 
-    def recorded(name: str, kind: type[RecordT], make: Callable[[], RecordT]) -> RecordT:
-        known = run.load_record(name, kind)
-        if known is not None and known.fingerprint == fingerprint:
+    Args:
+        run: The run.
+        checkpoint: Which of its weights.
+
+    Raises:
+        InputError: The directory is damaged, or the checkpoint is missing.
+    """
+
+    def __init__(self, run: RunDirectory, checkpoint: Kept = FINAL) -> None:
+        self.run, self._checkpoint = run, checkpoint
+        self.spec = run.read_spec()
+        self._preparation = run.load_preparation()
+        self.network = load_network(run, checkpoint, data=self._preparation.record)
+        self._fingerprint = run.fingerprint(checkpoint)
+        network = self.spec.network
+        self._about = About(
+            data=self.spec.data.title,
+            network=network.title,
+            seed=self.spec.seed,
+            epochs=run.checkpoints.record(run.resolve(checkpoint)).epoch,
+        )
+
+    @cached_property
+    def data(self) -> Dataset:
+        """The data of the run, loaded at the first question that needs them."""
+        return load_dataset(self.spec.data, self._preparation)
+
+    @property
+    def has_gates(self) -> bool:
+        """Whether there are transform gates."""
+        with suppress(ValueError):
+            return bool(highway_modules(self.network))
+        return False
+
+    @property
+    def closable(self) -> int:
+        """How many layers can be closed."""
+        return count_layers(self.network)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; none in a regression."""
+        return self._preparation.record.class_names
+
+    def evaluation(self) -> EvaluationRecord:
+        """How well the network does on all parts of the data."""
+
+        def make() -> EvaluationRecord:
+            data = self.data
+            return EvaluationRecord(
+                fingerprint=self._fingerprint,
+                parameters=count_parameters(self.network),
+                train=evaluate(self.network, data.train),
+                validation=evaluate(self.network, data.validation) if data.validation else None,
+                test=evaluate(self.network, data.test),
+            )
+
+        return self._recorded("evaluation", EvaluationRecord, make)
+
+    def gates(self, sample: int | None = None, progress: Progress | None = None) -> GatesRecord:
+        """Which transform gates open over the training data, and for one sample; by default the first, or the one that was shown before."""
+        return self._recorded(
+            "gates",
+            GatesRecord,
+            lambda: analyse_gates(self.network, self.data.train, origin=self._origin("train"), sample=sample or 0, progress=progress),
+            still=lambda known: sample in {None, known.sample},
+        )
+
+    def routing(self, progress: Progress | None = None) -> RoutingRecord:
+        """How classes take different routes through the training data's gates."""
+        return self._recorded(
+            "routing",
+            RoutingRecord,
+            lambda: analyse_routing(self.network, self.data.train, origin=self._origin("train"), progress=progress),
+        )
+
+    def flow(self) -> FlowRecord:
+        """Activations and gradients by layer, before and after training."""
+
+        def make() -> FlowRecord:
+            start = fresh_network(self.spec, self._preparation.record)
+            return analyse_flow(start, self.network, self.data.train, origin=self._origin("train"), spec=self.spec.network)
+
+        return self._recorded("flow", FlowRecord, make)
+
+    def refinement(self, progress: Progress | None = None) -> RefinementRecord:
+        """How far each layer's output is from the last one's; raises InputError where no two layers in a row have the same shape."""
+
+        def make() -> RefinementRecord:
+            try:
+                return analyse_refinement(self.network, self.data.train.spread(ENOUGH), origin=self._origin("train"), progress=progress)
+            except ValueError as error:
+                raise InputError(f"{self.run.path}: {error}") from error
+
+        return self._recorded("refinement", RefinementRecord, make)
+
+    def lesions(self, part: Part = "train", samples: int | None = None, progress: Progress | None = None) -> LesionsRecord:
+        """The network with each single layer closed."""
+        split = self._split(part, samples)
+        return self._recorded(
+            f"lesions-{part}",
+            LesionsRecord,
+            lambda: analyse_lesions(self.network, split, origin=self._origin(part), progress=progress),
+            still=lambda known: known.samples == len(split),
+        )
+
+    def pairs(self, part: Part = "train", samples: int | None = MANY, progress: Progress | None = None) -> PairsRecord:
+        """The network with two layers closed, and with spans of layers closed."""
+        split = self._split(part, samples)
+        return self._recorded(
+            f"pairs-{part}",
+            PairsRecord,
+            lambda: analyse_pairs(self.network, split, origin=self._origin(part), progress=progress),
+            still=lambda known: known.samples == len(split),
+        )
+
+    def deletions(
+        self, part: Part = "train", samples: int | None = MANY, seed: int = 0, progress: Progress | None = None
+    ) -> DeletionsRecord:
+        """The network with many random layers closed, and in other orders."""
+        split = self._split(part, samples)
+        return self._recorded(
+            f"deletions-{part}",
+            DeletionsRecord,
+            lambda: analyse_deletions(self.network, split, origin=self._origin(part), seed=seed, progress=progress),
+            still=lambda known: known.samples == len(split) and known.seed == seed,
+        )
+
+    def _origin(self, part: Part) -> Origin:
+        return Origin(self._fingerprint, self._about, part)
+
+    def _split(self, part: Part, samples: int | None) -> Split:
+        split = self.data.part(part)
+        return split if samples is None else split.spread(samples)
+
+    def _recorded(
+        self, name: str, kind: type[RecordT], make: Callable[[], RecordT], still: Callable[[RecordT], bool] = lambda known: True
+    ) -> RecordT:
+        known = self.run.load_record(name, kind)
+        if known is not None and known.fingerprint == self._fingerprint and still(known):
             return known
         made = make()
-        with suppress(InputError):  # a run that may only be read can still be reported on
-            run.save_record(name, made)
+        with suppress(InputError):  # a run that may only be read can still be asked
+            self.run.save_record(name, made)
         return made
-
-    evaluation = recorded(
-        "evaluation",
-        EvaluationRecord,
-        lambda: EvaluationRecord(
-            fingerprint=fingerprint,
-            parameters=count_parameters(network),
-            train=evaluate(network, data.train),
-            validation=evaluate(network, data.validation) if data.validation else None,
-            test=evaluate(network, data.test),
-        ),
-    )
-    gates = lesions = None
-    if highway_modules(network):
-        gates = recorded("gates", GatesRecord, lambda: analyse_gates(network, data.train, part="train", fingerprint=fingerprint))
-    if count_layers(network):
-        lesions = recorded(
-            "lesions",
-            LesionsRecord,
-            lambda: analyse_lesions(network, data.train, part="train", fingerprint=fingerprint, progress=progress),
-        )
-    return RunRecords(evaluation, gates, lesions)

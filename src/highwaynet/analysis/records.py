@@ -1,7 +1,12 @@
-"""What analyses return: plain records that can be saved, loaded and drawn without torch."""
+"""What analyses return: plain records that can be saved, loaded and drawn without torch.
 
-from typing import Literal
+In tables a row is a layer and a column is a block, or a map of a convolution; NaN stands beyond the end of a layer with fewer.
+"""
 
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from highwaynet.base.arrays import Array
 from highwaynet.base.specs import Spec
 from highwaynet.data.names import Part
 from highwaynet.runs.records import Score
@@ -10,10 +15,16 @@ from highwaynet.runs.records import Score
 class Record(Spec):
     """What every record says about its origin."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     """Version of this format."""
     fingerprint: str
     """That of the run when it was asked; a record with another one is out of date."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, Record) and self.model_dump_json() == other.model_dump_json()
+
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())
 
 
 class EvaluationRecord(Record):
@@ -29,29 +40,180 @@ class EvaluationRecord(Record):
     """On the test data, which training never saw."""
 
 
-class GatesRecord(Record):
-    """The transform gates of all highway layers; tables have a row per layer and a column per block, or per map of a convolution."""
+class About(Spec):
+    """What a picture's caption says."""
 
+    data: str
+    """The data set."""
+    network: str
+    """The network, for instance 50-layer highway."""
+    seed: int
+    """Seed of the run."""
+    epochs: int
+    """How many epochs it was trained."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an analysis looks: what all of them are told."""
+
+    fingerprint: str
+    about: About
     part: Part
-    """The data over which means are taken."""
+
+    def fields(self, samples: int) -> dict[str, Any]:
+        """The first fields of every record of an analysis."""
+        return {"fingerprint": self.fingerprint, "about": self.about, "part": self.part, "samples": samples}
+
+
+class AnalysisRecord(Record):
+    """An analysis over one part of the data."""
+
+    about: About
+    """What was looked at."""
+    part: Part
+    """The data that were used."""
     samples: int
-    """How many samples that is."""
+    """How many samples of them."""
+
+
+class GatesRecord(AnalysisRecord):
+    """The transform gates of all highway layers (figure 2 of the paper)."""
+
     convolutional: bool = False
-    """Whether columns are maps, whose gates are averaged over their pixels too."""
+    """Whether columns are maps; their gates and outputs are averaged over the pixels."""
     start_bias: float
     """b_T before training."""
-    bias: list[list[float]]
-    """b_T after training."""
-    mean: list[list[float]]
-    """Mean transform gate output."""
+    bias: Array
+    """b_T after training, (layers, blocks)."""
+    mean: Array
+    """Mean transform gate output, (layers, blocks)."""
+    sample: int
+    """Which sample of the part is shown alone, from 0."""
+    sample_gates: Array
+    """Transform gate outputs for that sample, (layers, blocks)."""
+    sample_outputs: Array
+    """Block outputs for that sample, (layers, blocks)."""
+    open_share: Array
+    """For each layer the share of gates above 1/2, averaged over the samples, (layers)."""
+    closed_share: Array
+    """For each layer the share of gates below 1/10, averaged over the samples: how sparse gating is for a single sample, (layers)."""
 
 
-class LesionsRecord(Record):
-    """What happens when single layers are closed, so that they copy their input."""
+class RoutingRecord(AnalysisRecord):
+    """How samples of different classes take different routes (figure 3 of the paper)."""
 
-    part: Part
-    """The data on which that is measured."""
+    convolutional: bool = False
+    """Whether columns are maps; their gates are averaged over the pixels."""
+    class_names: tuple[str, ...]
+    """The classes."""
+    class_samples: tuple[int, ...]
+    """How many samples of each."""
+    mean: Array
+    """Mean transform gate output over all samples, (layers, blocks)."""
+    class_mean: Array
+    """Mean transform gate output over each class, (classes, layers, blocks)."""
+    distance: Array
+    """How far the routes of two classes are apart: root of the mean squared difference of their mean gates, (classes, classes)."""
+    input_share: Array
+    """For each layer: how much of its gates' variance over blocks and samples comes from the samples; 0 is static routing, (layers)."""
+    class_share: Array
+    """For each layer: how much of the variance over samples is between classes, (layers)."""
+    intact: Score
+    """The network as it is."""
+    static: Score
+    """The same with every gate held at its mean over the samples: what static routing can do with these weights."""
+
+
+class LesionsRecord(AnalysisRecord):
+    """What happens when single layers are closed, so that they copy their input (figure 4 of the paper)."""
+
     intact: Score
     """All layers open."""
-    closed: list[Score]
+    closed: tuple[Score, ...]
     """Entry i: layer i + 1 closed, all others open."""
+
+
+class PairsRecord(AnalysisRecord):
+    """Two layers closed at a time, and contiguous spans of layers."""
+
+    intact: Score
+    """All layers open."""
+    pair_loss: Array
+    """Loss with layers i + 1 and j + 1 closed, (layers, layers), symmetric; the diagonal has single layers."""
+    span_loss: Array
+    """Loss with the layers i + 1 … j + 1 closed, (layers, layers), NaN below the diagonal."""
+
+
+class DeletionsRecord(AnalysisRecord):
+    """Many random layers closed at a time, and layers in another order (Veit et al. 2016)."""
+
+    seed: int
+    """Seed of the random draws."""
+    intact: Score
+    """All layers open, in their order."""
+    deleted: tuple[int, ...]
+    """How many layers are closed at a time; the last number is all of them."""
+    deletion_loss: Array
+    """Loss of each draw, (counts, draws)."""
+    deletion_accuracy: Array
+    """Accuracy of each draw, (counts, draws); NaN in a regression."""
+    swaps: tuple[int, ...]
+    """How many random pairs of layers trade places, one after the other; only layers of the same shape do."""
+    order: Array
+    """Kendall's rank correlation of each draw's order with the true one, (counts, draws)."""
+    shuffle_loss: Array
+    """Loss of each draw, (counts, draws)."""
+    shuffle_accuracy: Array
+    """Accuracy of each draw, (counts, draws); NaN in a regression."""
+
+
+class Flow(Spec):
+    """The signal through all layers, forward and backward, at one moment."""
+
+    mean: Array
+    """Mean of each layer's outputs over units and samples, (layers)."""
+    variance: Array
+    """Their variance over units and samples, (layers)."""
+    dead: Array
+    """Share of units that give the same number for all samples, (layers)."""
+    gradient: Array
+    """Length of the gradient of the mean loss with respect to each layer's weights, (layers)."""
+    signal_gradient: Array
+    """Length of the gradient of the mean loss with respect to each layer's outputs, (layers)."""
+    loss: float | None
+    """The mean loss; None where it is not finite."""
+    findings: tuple[str, ...]
+    """What is wrong, in words; empty where nothing is."""
+
+
+class FlowRecord(AnalysisRecord):
+    """Where the signal dies: activations and gradients by layer, before and after training (figures 5 to 7 of the 2021 report)."""
+
+    kind: str
+    """highway, plain, residual, maxout: what most layers are."""
+    activation: str
+    """The activation."""
+    init: str
+    """How the weights start."""
+    layers: tuple[str, ...]
+    """Names of the layers."""
+    start: Flow
+    """Before training."""
+    trained: Flow
+    """After training."""
+
+
+class RefinementRecord(AnalysisRecord):
+    """How far each layer's output is from the last of its stage (estimation error: Greff et al. 2017)."""
+
+    stages: tuple[str, ...]
+    """Names of the stages: layers in a row whose outputs have the same shape."""
+    stage: tuple[int, ...]
+    """For each layer, the number of its stage, from 0."""
+    bias: Array
+    """For each layer the mean over units and samples of its output minus the last one's, (layers)."""
+    spread: Array
+    """The standard deviation of that difference, (layers)."""
+    error: Array
+    """The root of its mean square, as a share of the last output's own root mean square, (layers)."""

@@ -17,6 +17,8 @@ from highwaynet.base.launch import launched_rank
 from highwaynet.cli.bench import bench_command
 from highwaynet.cli.data import data_app
 from highwaynet.cli.evaluate import evaluate_command
+from highwaynet.cli.inspect import inspect_command
+from highwaynet.cli.lesion import lesion_command
 from highwaynet.cli.networks import networks_command
 from highwaynet.cli.output import console, messages
 from highwaynet.cli.predict import predict_command
@@ -42,6 +44,8 @@ app.command("evaluate")(evaluate_command)
 app.command("predict")(predict_command)
 app.command("networks")(networks_command)
 app.add_typer(data_app)
+app.command("inspect")(inspect_command)
+app.command("lesion")(lesion_command)
 app.command("report")(report_command)
 app.command("runs")(runs_command)
 app.command("bench")(bench_command)

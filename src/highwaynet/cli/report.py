@@ -1,20 +1,24 @@
 """`highway report`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import write_atomically
 from highwaynet.base.text import loss_text
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.output import console, messages, print_json, print_table
+from highwaynet.cli.inside import Told, progress_bar
+from highwaynet.cli.output import console, print_json, print_table
 
 if TYPE_CHECKING:
+    from highwaynet.analysis.collect import Study
+    from highwaynet.figures.inside import Inside
     from highwaynet.figures.report import ReportedRun
+
+MOST_FOR_PAIRS = 60
+"""With more layers than this, pairs are left out: their number grows with the square."""
 
 
 def report_command(
@@ -43,45 +47,61 @@ def report_command(
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist")
     use_data_root(data_root)
-    reported = [_read_run(path) for path in runs]
+    reported = [read_run(path) for path in runs]
     write_atomically(out, render_report(reported, note))
     _print_results(reported, out, as_json=as_json)
 
 
-def _read_run(path: Path) -> "ReportedRun":
-    from highwaynet.analysis.collect import collect_records
+def read_run(path: Path) -> "ReportedRun":
+    """All that a report says about a run."""
+    from highwaynet.analysis.collect import Study
     from highwaynet.figures.report import ReportedRun
     from highwaynet.runs.directory import RunDirectory
 
     run = RunDirectory.open(path)
-    spec, history, seconds, environment = (
-        run.read_spec(),
-        run.read_history(),
-        run.read_seconds(),
-        run.read_environment(),
-    )
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} layers"), TimeRemainingColumn())
-    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
-        task = bar.add_task(f"closing each layer of {escape(str(path))}", total=None)
-        records = collect_records(run, lambda done, total: bar.update(task, completed=done, total=total))
+    history, seconds, environment = run.read_history(), run.read_seconds(), run.read_environment()
+    study = Study(run)
+    with progress_bar(f"reading {path}", "done") as progress:
+        evaluation = study.evaluation()
+        inside = _look_inside(study, progress)
     return ReportedRun(
         path=str(path),
-        spec=spec,
+        spec=study.spec,
         data=run.load_preparation().record,
         history=history,
         seconds=seconds,
         environment=environment,
-        evaluation=records.evaluation,
-        gates=records.gates,
-        lesions=records.lesions,
+        evaluation=evaluation,
+        inside=inside,
     )
+
+
+def _look_inside(study: "Study", progress: Told) -> "Inside":
+    """All that the network can be asked."""
+    from highwaynet.figures.inside import Inside
+
+    closable = study.closable
+    return Inside(
+        gates=study.gates(progress=progress) if study.has_gates else None,
+        routing=study.routing(progress) if study.has_gates and study.classes else None,
+        lesions=tuple(study.lesions(part, progress=progress) for part in ("train", "test")) if closable else (),
+        pairs=study.pairs(progress=progress) if 1 < closable <= MOST_FOR_PAIRS else None,
+        deletions=study.deletions(progress=progress) if closable > 1 else None,
+        flow=study.flow(),
+        refinement=study.refinement(progress) if closable > 1 else None,
+    )
+
+
+def _as_json(run: "ReportedRun") -> dict[str, Any]:
+    inside = {name: record for name, record in vars(run.inside).items() if record}
+    return {"run": run.path, **run.evaluation.model_dump(exclude_none=True), "seconds": run.seconds, "inside": inside}
 
 
 def _print_results(runs: list["ReportedRun"], out: Path, *, as_json: bool) -> None:
     from highwaynet.figures.report import distinct_labels
 
     if as_json:
-        rows = [{"run": run.path, **run.evaluation.model_dump(exclude_none=True), "seconds": run.seconds} for run in runs]
+        rows = [_as_json(run) for run in runs]
         print_json({"report": str(out), "runs": rows})
         return
     headings = ["network", "parameters", "train loss", "test loss", "test", "seconds"]

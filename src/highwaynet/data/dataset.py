@@ -45,6 +45,12 @@ class Split:
         """The first samples of this part."""
         return replace(self, rows=self.rows[:count])
 
+    def spread(self, count: int) -> "Split":
+        """So many samples of this part, evenly spread over it: it may be sorted by class."""
+        if count >= len(self):
+            return self
+        return replace(self, rows=self.rows[torch.arange(count) * len(self) // count])
+
     def batches(
         self,
         batch_size: int,

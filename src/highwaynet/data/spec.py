@@ -1,6 +1,7 @@
 """DataSpec: which data, what of them, and how they are divided."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -53,6 +54,11 @@ class DataSpec(Spec):
     preprocessing: Annotated[tuple[Step, ...], Field(strict=False)] | None = None
     """Steps from raw inputs to what the network sees: scale, standardise, gcn, mean-image, zca. By default scale for images, standardise
     for arrays of numbers; tables have their own rule."""
+
+    @property
+    def title(self) -> str:
+        """How pictures call it: the name of a built-in data set, or the last part of a path."""
+        return self.name if self.built_in else Path(self.name).name
 
     @property
     def built_in(self) -> bool:

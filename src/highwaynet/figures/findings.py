@@ -1,8 +1,13 @@
 """Records in words."""
 
-from statistics import mean
+import math
+from collections.abc import Sequence
+from typing import Any
 
-from highwaynet.analysis.records import GatesRecord, LesionsRecord
+import numpy as np
+import numpy.typing as npt
+
+from highwaynet.analysis.records import AnalysisRecord, DeletionsRecord, GatesRecord, LesionsRecord, PairsRecord, RoutingRecord
 from highwaynet.base.text import loss_text, percent
 from highwaynet.runs.records import Score
 
@@ -10,41 +15,197 @@ PART_NAMES = {"train": "training", "validation": "validation", "test": "test"}
 
 IDLE_ACCURACY = 0.001
 IDLE_LOSS = 0.01
-"""A layer counts as idle if closing it changes the accuracy by no more than this; in a regression the loss by no more than this share."""
+"""A layer counts as idle if closing it changes the loss by no more than this share, and the accuracy by no more than this difference."""
+
+
+def number_text(value: float) -> str:
+    """A number with three digits at most, and a minus sign that is one.
+
+    >>> number_text(-2.0), number_text(0.03456)
+    ('−2', '0.0346')
+    """
+    return f"{value:.3g}".replace("-", "−")
+
+
+def counted(number: int, thing: str) -> str:
+    """So many things.
+
+    >>> counted(1, "layer"), counted(60_000, "sample")
+    ('1 layer', '60,000 samples')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def samples_text(record: AnalysisRecord) -> str:
+    """The data that a record is about, for instance 60,000 training samples."""
+    return counted(record.samples, f"{PART_NAMES[record.part]} sample")
 
 
 def lesion_finding(record: LesionsRecord) -> str:
-    """Which layer matters most, and how many do nothing when taken one at a time."""
-    worst = max(range(len(record.closed)), key=lambda index: record.closed[index].loss)
-    worst_loss, part = record.closed[worst].loss, PART_NAMES[record.part]
-    idle = sum(_idle(record.intact, score) for score in record.closed)
-    limit = (
-        f"0.1 percentage points' change of the {part} accuracy ({record.intact.headline})"
-        if record.intact.accuracy is not None
-        else f"1 % change of the {part} loss"
+    """How many layers do nothing when closed one at a time, by the loss and by the accuracy, and which one matters most."""
+    intact, part = record.intact, PART_NAMES[record.part]
+    losses = [math.inf if math.isnan(score.loss) else score.loss for score in record.closed]
+    idle = sum(_near(loss, intact.loss, IDLE_LOSS) for loss in losses)
+    text = (
+        f"{idle} of {len(losses)} layers can be closed one at a time with at most 1 % change of the {part} loss ({loss_text(intact.loss)})"
     )
-    most = (
-        f"Layer {worst + 1} matters most: without it the loss goes from {loss_text(record.intact.loss)} to {loss_text(worst_loss)}."
-        if worst_loss > record.intact.loss
-        else "No layer, closed alone, raises the loss."
-    )
-    return f"{idle} of {len(record.closed)} layers can be closed one at a time with at most {limit}. {most}"
+    if intact.accuracy is not None:
+        idle = sum(_same_accuracy(intact, score) for score in record.closed)
+        text += f", {idle} with at most 0.1 percentage points' change of the {part} accuracy ({percent(intact.accuracy)})"
+    worst = max(range(len(losses)), key=lambda index: losses[index])
+    if losses[worst] <= intact.loss:
+        return f"{text}. No layer, closed alone, raises the loss."
+    return f"{text}. Layer {worst + 1} matters most: without it the loss goes from {loss_text(intact.loss)} to {loss_text(losses[worst])}."
 
 
-def _idle(intact: Score, closed: Score) -> bool:
-    if intact.accuracy is not None and closed.accuracy is not None:
-        return abs(closed.accuracy - intact.accuracy) <= IDLE_ACCURACY
-    return abs(closed.loss - intact.loss) <= IDLE_LOSS * intact.loss
+def _near(loss: float, intact: float, share: float) -> bool:
+    """Whether a loss differs from the intact network's by at most this share of it."""
+    return abs(loss - intact) <= share * intact * (1 + 1e-6)
+
+
+def _same_accuracy(intact: Score, closed: Score) -> bool:
+    return abs((closed.accuracy or 0) - (intact.accuracy or 0)) <= IDLE_ACCURACY + 1e-9
 
 
 def gate_finding(record: GatesRecord) -> str:
-    """How open the gates are on average, and where their biases went."""
-    opening = [mean(row) for row in record.mean]  # of each layer
-    busiest = max(range(len(opening)), key=lambda index: opening[index])
-    fell = mean(float(value < record.start_bias) for row in record.bias for value in row)
+    """How open the gates are on average and for single samples, and where their biases went."""
+    opening = np.nanmean(record.mean.astype(float), axis=1)  # of each layer
+    busiest = int(np.argmax(opening))
+    gates = np.isfinite(record.mean).sum(axis=1)  # of each layer
+    closed, opened = (float(np.average(share, weights=gates)) for share in (record.closed_share, record.open_share))
+    biases = record.bias[np.isfinite(record.bias)]
+    fell = int((biases < record.start_bias).sum())
     return (
-        f"Over {record.samples:,} {PART_NAMES[record.part]} samples the transform gates are open by {mean(opening):.2f} on average "
-        "(1 is fully open), "
-        f"most in layer {busiest + 1} ({opening[busiest]:.2f}). All gate biases started at {record.start_bias:.3g}; "
-        f"training lowered {percent(fell)} of them."
+        f"Over {samples_text(record)} the transform gates are open by {np.average(opening, weights=gates):.2f} on average "
+        f"(1 is fully open), most in layer {busiest + 1} ({opening[busiest]:.2f}). "
+        f"For a single sample {percent(closed)} of the gates are below 0.1 and {percent(opened)} above 0.5, on average over the samples. "
+        f"All gate biases started at {number_text(record.start_bias)}; training lowered {percent(fell / biases.size)} of them "
+        f"({fell:,} of {biases.size:,}), and their mean is {number_text(float(biases.mean()))} now."
     )
+
+
+def routing_finding(record: RoutingRecord) -> str:
+    """Which classes take the most similar and the most different routes, and what gating owes to the input."""
+    seen, classes = float(record.input_share.mean()), float(record.class_share.mean())
+    part = PART_NAMES[record.part]
+    if record.intact.accuracy is None or record.static.accuracy is None:
+        change = f"the {part} loss goes from {loss_text(record.intact.loss)} to {loss_text(record.static.loss)}"
+    else:
+        change = f"the {part} accuracy goes from {percent(record.intact.accuracy)} to {percent(record.static.accuracy)}"
+    return (
+        f"{_distances(record)}On average over the layers, {percent(seen)} of the variance of a layer's gates comes from the input, "
+        f"the rest from differences between blocks that are the same for all samples; of what comes from the input, {percent(classes)} is "
+        f"between classes. With every gate held at its mean over the samples {change}."
+    )
+
+
+def _distances(record: RoutingRecord) -> str:
+    """The sentence on the closest and the farthest classes; none where there are not two."""
+    pairs = _largest_first(np.where(np.tri(len(record.class_names), dtype=bool), np.nan, record.distance))
+    if not pairs:
+        return ""
+    measure = "root mean square difference of their mean gates"
+    (near, nearest), (far, farthest) = (_two_classes(record, place) for place in (pairs[-1], pairs[0]))
+    if len(pairs) == 1:
+        return f"The routes of the classes {near} are {nearest} apart ({measure}). "
+    return f"The routes of the classes {near} are closest ({nearest}, {measure}), those of {far} farthest apart ({farthest}). "
+
+
+def _two_classes(record: RoutingRecord, place: tuple[int, int]) -> tuple[str, str]:
+    """Their names and their distance."""
+    return " and ".join(record.class_names[number] for number in place), number_text(float(record.distance[place]))
+
+
+def _largest_first(table: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    """Row and column of all numbers in a table, the largest first."""
+    places = np.argsort(-table, axis=None, kind="stable")[: np.isfinite(table).sum()]
+    rows, columns = np.unravel_index(places, table.shape)
+    return [(int(row), int(column)) for row, column in zip(rows, columns, strict=True)]
+
+
+def pairs_finding(record: PairsRecord) -> str:
+    """The longest spans that can be closed, and the two layers whose joint effect is farthest from the sum of their own."""
+    intact = record.intact.loss
+    loss = f"change of the {PART_NAMES[record.part]} loss ({loss_text(intact)})"
+    little, more = (_longest_span(record.span_loss, intact, share) for share in (IDLE_LOSS, 10 * IDLE_LOSS))
+    if little and more:
+        text = f"The longest span of layers that can be closed with at most 1 % {loss} has {little}, with at most 10 % {more}."
+    elif more:
+        text = f"No layer can be closed with at most 1 % {loss}; the longest span that can be closed with at most 10 % has {more}."
+    else:
+        text = f"No layer can be closed with at most 10 % {loss}."
+    return f"{text}{_interaction(record)}"
+
+
+def _longest_span(losses: npt.NDArray[Any], intact: float, share: float) -> str:
+    """The longest span whose loss is near the intact network's, of several the nearest; nothing where there is none."""
+    spans = [(first, last) for first, last in np.argwhere(np.isfinite(losses)).tolist() if _near(float(losses[first, last]), intact, share)]
+    if not spans:
+        return ""
+    first, last = max(spans, key=lambda span: (span[1] - span[0], -abs(float(losses[span]) - intact)))
+    numbers = f"{first + 1}" if first == last else f"{first + 1} to {last + 1}"
+    return f"{counted(last - first + 1, 'layer')} ({numbers})"
+
+
+def _interaction(record: PairsRecord) -> str:
+    """The sentence on the pair of layers that interact most; none where there is no pair."""
+    rise = record.pair_loss.astype(float) - np.float32(record.intact.loss)
+    alone = rise.diagonal()
+    excess = np.abs(rise - alone[:, None] - alone[None, :])
+    pairs = _largest_first(np.where(np.tri(len(rise), dtype=bool), np.nan, excess))
+    if not pairs:
+        return ""
+    one, other = pairs[0]
+    if excess[one, other] <= 1e-6 * np.abs(rise[one, other]):
+        return " No two layers interact: closing both changes the loss by the sum of what closing each does."
+    return (
+        f" Layers {one + 1} and {other + 1} interact most: closing both changes the loss by {_signed(rise[one, other])}, "
+        f"closing each alone by {_signed(alone[one])} and {_signed(alone[other])}."
+    )
+
+
+def _signed(change: float) -> str:
+    return f"{'−' if change < 0 else '+'}{loss_text(abs(change))}"
+
+
+def deletions_finding(record: DeletionsRecord) -> str:
+    """What is left of the network with one, about half and all of its layers deleted, and in another order."""
+    rated = record.intact.accuracy is not None
+    deleted, shuffled = (
+        _medians(table)
+        for table in ((record.deletion_accuracy, record.shuffle_accuracy) if rated else (record.deletion_loss, record.shuffle_loss))
+    )
+    intact = record.intact.loss if record.intact.accuracy is None else record.intact.accuracy
+    write, measure = (percent, "accuracy") if rated else (loss_text, "loss")
+    sentences = [f"The intact network's {PART_NAMES[record.part]} {measure} is {write(intact)}."]
+    if deleted:
+        told = [f"{write(deleted[place])} {share}" for place, share in _few(record.deleted).items()]
+        sentences.append(f"With random layers deleted its median is {_listed(told)}.")
+        kept = next((place for place, value in enumerate(deleted) if value < 0.9 * intact), len(deleted)) if rated else 0
+        if kept:
+            sentences.append(f"At least 90 % of it is kept with up to {counted(record.deleted[kept - 1], 'layer')} deleted.")
+    if shuffled:
+        order = _medians(record.order)
+        told = [
+            f"{write(shuffled[place])} after {counted(record.swaps[place], 'swap')} (Kendall's τ {number_text(round(order[place], 2))})"
+            for place in sorted({0, len(shuffled) - 1})
+        ]
+        sentences.append(f"With random layers swapped its median is {_listed(told)}.")
+    return " ".join(sentences)
+
+
+def _medians(table: npt.NDArray[Any]) -> list[float]:
+    """Of each row."""
+    return [float(np.median(row)) for row in table]
+
+
+def _few(deleted: Sequence[int]) -> dict[int, str]:
+    """Which counts are told, and as what: the first, the one nearest to half of the layers, and the last, which is all of them."""
+    layers = deleted[-1]
+    half = min(range(len(deleted)), key=lambda place: abs(2 * deleted[place] - layers))
+    shares = {place: f"({deleted[place]} of {layers})" for place in sorted({0, half})}
+    return shares | {len(deleted) - 1: f"(all {layers})" if layers > 1 else "(the only one)"}
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -1,31 +1,104 @@
-"""The gate map: mean transform gate output, layers × blocks (figure 2 of the paper, second column)."""
+"""Which transform gates open: biases, mean outputs, and one sample, layers × blocks (figure 2 of the paper)."""
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.image import AxesImage
 
-from highwaynet.analysis.records import GatesRecord
-from highwaynet.figures.style import HEAT, WIDTH, house_style
+from highwaynet.analysis.records import GatesRecord, RoutingRecord
+from highwaynet.figures.findings import number_text
+from highwaynet.figures.style import DIVERGING, FRAME, HEAT, WIDTH, Values, centred, colour_bar, finite, heat_map, house_style
 
 
-def draw_gate_map(record: GatesRecord) -> Figure:
-    """A row per layer, the first at the top, and a column per block (or map); bright gates are open. Thinner layers end earlier."""
-    layers, blocks = len(record.mean), max(map(len, record.mean))
-    table = np.full((layers, blocks), np.nan)
-    for row, values in zip(table, record.mean, strict=True):
-        row[: len(values)] = values
-    top = max(0.1, math.ceil(10 * np.nanmax(table)) / 10)
+class Panel(NamedTuple):
+    """One of several heat maps."""
+
+    title: str
+    table: Values
+    norm: Normalize
+    label: str
+    """Of the colour bar."""
+    centre: float | None = None
+    """Between two colours, where values are to be compared with one."""
+
+
+def draw_gates(record: GatesRecord, columns: int = 4) -> Figure:
+    """Four heat maps, the first layer at the top: biases after training, mean gates, and gates and outputs of one sample.
+
+    Args:
+        record: What is drawn.
+        columns: 4 for print; 2 for a narrow page, as wide as a phone.
+    """
+    start, sample = record.start_bias, f"for sample {record.sample}"
+    panels = [
+        Panel("transform gate biases", record.bias, centred(record.bias, start, 0.1), f"started at {number_text(start)}", start),
+        Panel("mean gate outputs", record.mean, _gate_range(record.mean), "T, 1 is open"),
+        Panel("gate outputs", record.sample_gates, _gate_range(record.sample_gates), f"T {sample}"),
+        Panel("block outputs", record.sample_outputs, centred(record.sample_outputs, 0, 1e-3), f"y {sample}", 0),
+    ]
     with house_style():
-        figure = Figure(figsize=(WIDTH, min(5.5, max(3.0, 1.2 + 3.4 * layers / max(layers, blocks)))))
-        axes = figure.subplots()
-        axes.grid(False)
-        extent = (0.5, blocks + 0.5, layers + 0.5, 0.5)
-        image = axes.imshow(table, cmap=HEAT, vmin=0, vmax=top, aspect="auto", interpolation="nearest", extent=extent)
-        axes.set_xlabel("map" if record.convolutional else "block")
-        axes.set_ylabel("highway layer")
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
-        figure.colorbar(image, ax=axes, label="mean transform gate output T", pad=0.02)
+        figure, grid = map_grid(record.bias.shape, len(panels), columns)
+        for axes, panel in zip(grid, panels, strict=True):
+            image = layer_map(axes, panel.table, panel.norm, HEAT if panel.centre is None else DIVERGING)
+            axes.set_title(panel.title)
+            bar = colour_bar(image, axes, panel.label, mark=panel.centre)
+            if panel.centre is None:
+                _gate_ticks(bar)
+        label_gates(grid, columns, record)
         return figure
+
+
+def map_grid(shape: tuple[int, ...], panels: int, columns: int, bars: bool = True) -> tuple[Figure, list[Axes]]:
+    """A figure with room for maps of so many layers × blocks, two columns as wide as a phone, with colour bars for each or one for all."""
+    columns = min(columns, panels)
+    rows = math.ceil(panels / columns)
+    width = WIDTH * max(1, columns / 2)
+    layers, blocks = shape
+    height = min(3.4 if columns > 1 else 4.0, max(1.2, 0.9 * (width / columns - 0.3) * layers / max(blocks, 1)))  # of a map
+    figure = Figure(figsize=(width, rows * (height + 1.25) if bars else rows * (height + 0.75) + 0.6))
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    if rows > 1 and bars:
+        engine: Any = figure.get_layout_engine()
+        engine.set(hspace=0.06)
+    for axes in grid[panels:]:
+        axes.remove()
+    return figure, list(grid[:panels])
+
+
+def layer_map(axes: Axes, table: Values, norm: Normalize, colours: str = HEAT) -> AxesImage:
+    """A heat map of layers × blocks; a line marks where thinner layers end."""
+    image = heat_map(axes, table, norm, colours)
+    rows, columns = table.shape
+    empty = np.isnan(table)
+    ends = np.where(empty.all(axis=1), 0, columns - empty[:, ::-1].argmin(axis=1)) + 0.5
+    if (ends <= columns).any():
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.stairs(ends, np.arange(rows + 1) + 0.5, orientation="horizontal", baseline=0.5, color=FRAME, linewidth=0.6)
+        axes.set(xlim=(0.5, columns + 0.5), ylim=(rows + 0.5, 0.5))
+    return image
+
+
+def label_gates(grid: list[Axes], columns: int, record: GatesRecord | RoutingRecord) -> None:
+    """Name the axes: blocks below each map, layers at the left edge only, where all share them."""
+    for number, axes in enumerate(grid):
+        axes.set_xlabel("map" if record.convolutional else "block", labelpad=2)
+        axes.tick_params(labelbottom=True)
+        if number % columns == 0:
+            axes.set_ylabel("highway layer")
+
+
+def _gate_range(table: Values) -> Normalize:
+    """From 0 to the next tenth above all gates."""
+    return Normalize(0, max(0.1, math.ceil(10 * float(finite(table).max()) - 1e-6) / 10))
+
+
+def _gate_ticks(bar: Colorbar) -> None:
+    """Numbers at both ends and in the middle."""
+    top = bar.mappable.get_clim()[1]
+    places = [0, top / 2, top]
+    bar.set_ticks(places, labels=[f"{place:g}" for place in places])

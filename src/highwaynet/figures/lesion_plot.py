@@ -1,26 +1,195 @@
-"""What closing each single layer does to the loss (figure 4 of the paper)."""
+"""What closing layers does: each alone (figure 4 of the paper), pairs, spans, many at random, and other orders."""
 
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.lines import Line2D
 
-from highwaynet.analysis.records import LesionsRecord
-from highwaynet.figures.findings import PART_NAMES
-from highwaynet.figures.style import COLOURS, WIDTH, house_style, log_scale
+from highwaynet.analysis.records import DeletionsRecord, LesionsRecord, PairsRecord
+from highwaynet.figures.curves import SMALLEST
+from highwaynet.figures.findings import PART_NAMES, counted
+from highwaynet.figures.style import COLOURS, WIDTH, Values, colour_bar, count_ticks, finite, heat_map, house_style, log_scale
+from highwaynet.runs.records import Score
+
+DASHED: Any = {"color": "#333333", "linestyle": (0, (4, 2)), "linewidth": 1.1}
+PART_MARKERS: dict[str, dict[str, Any]] = {
+    "train": {"marker": "o", "linewidth": 1.3},
+    "validation": {"marker": "s", "markerfacecolor": "white", "linewidth": 1.0},
+    "test": {"marker": "o", "markerfacecolor": "white", "linewidth": 1.0},
+}
+DRAW: Any = {"marker": "o", "linestyle": "", "markersize": 3.5, "markeredgewidth": 0, "alpha": 0.35}
+MEDIAN: Any = {"marker": "o", "markersize": 4}
+CROWDED = 150
+"""With more layers than this, lines have no dots."""
 
 
-def draw_lesions(record: LesionsRecord, colour: str = COLOURS[0]) -> Figure:
-    """The loss with each layer closed, as a line over layers; the intact network as a dashed line."""
-    layers = range(1, len(record.closed) + 1)
+def draw_lesions(records: LesionsRecord | Sequence[LesionsRecord], colour: str = COLOURS[0]) -> Figure:
+    """The loss with each layer closed, as a line over layers, and below it the accuracy where there is one; intact networks are dashed.
+
+    Args:
+        records: One, or several to compare.
+        colour: That of the first.
+    """
+    several = [records] if isinstance(records, LesionsRecord) else list(records)
+    colours = [shade for shade, _ in zip(cycle([colour, *(other for other in COLOURS if other != colour)]), several, strict=False)]
+    rated = any(record.intact.accuracy is not None for record in several)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 3.5))
-        axes = figure.subplots()
-        losses = [score.loss for score in record.closed]
-        axes.plot(layers, losses, color=colour, marker="o", markersize=3, linewidth=1.1, label="one layer closed")
-        axes.axhline(record.intact.loss, color="#333333", linestyle="--", linewidth=1.2, label="intact network")
-        if max(*losses, record.intact.loss) > 3 * record.intact.loss > 0:
-            log_scale(axes.yaxis)
-        axes.set_xlabel("closed layer")
-        axes.set_ylabel(f"mean loss, {PART_NAMES[record.part]} data")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        figure.legend(loc="outside upper left", ncols=2)
+        figure = Figure(figsize=(WIDTH, 5.2 if rated else 3.5))
+        panels = figure.subplots(2 if rated else 1, 1, sharex=True, squeeze=False, height_ratios=(3, 2) if rated else None).ravel()
+        for record, shade, label in zip(several, colours, _labels(several), strict=True):
+            for axes, losses in zip(panels, (True, False), strict=False):
+                _draw_closed(axes, record, losses=losses, colour=shade, label=label)
+        values = np.array([score.loss for record in several for score in (record.intact, *record.closed)])
+        _loss_axis(panels[0], values, f" {PART_NAMES[several[0].part]} loss" if len({record.part for record in several}) == 1 else " loss")
+        if rated:
+            _accuracy_axis(panels[1], "accuracy")
+        panels[-1].set_xlabel("closed layer")
+        panels[-1].set_xticks(count_ticks(1, max(len(record.closed) for record in several)))
+        figure.align_ylabels()
+        _legend(figure, panels[0])
         return figure
+
+
+def _labels(records: Sequence[LesionsRecord]) -> list[str]:
+    """What tells the lines apart: those of data set, network, seed, epochs and part that are not all the same."""
+    if len(records) == 1:
+        return ["one layer closed"]
+    facts = [
+        (own.data, own.network, f"seed {own.seed}", counted(own.epochs, "epoch"), f"{PART_NAMES[record.part]} data")
+        for record in records
+        for own in (record.about,)
+    ]
+    kinds = list(zip(*facts, strict=True))
+    telling = [kind for kind in kinds if len(set(kind)) > 1] or kinds[-1:]
+    return [", ".join(texts) for texts in zip(*telling, strict=True)]
+
+
+def _draw_closed(axes: Axes, record: LesionsRecord, *, losses: bool, colour: str, label: str) -> None:
+    """A line over layers and the dashed line of the intact network; where the loss is no number, a triangle at the top edge."""
+    layers = np.arange(1, len(record.closed) + 1)
+    values = np.array([_shown(score, losses=losses) for score in record.closed])
+    looks = PART_MARKERS[record.part] | ({"marker": None} if len(layers) > CROWDED else {})
+    known = np.isfinite(values)
+    axes.plot(layers, np.where(known, values, np.nan), color=colour, markersize=3.2, markeredgewidth=0.8, label=label, **looks)
+    axes.axhline(_shown(record.intact, losses=losses), **DASHED | {"color": colour}, zorder=1.9)
+    if losses and not known.all():
+        top: Any = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+        axes.plot(layers[~known], np.ones((~known).sum()), "^", color=colour, markersize=5, label=f"{label}: not finite", **top)
+
+
+def _shown(score: Score, *, losses: bool) -> float:
+    """What the axes show of a score: the loss above what a log axis can show, or the accuracy in percent."""
+    if losses:
+        return max(score.loss, SMALLEST)
+    return float("nan") if score.accuracy is None else 100 * score.accuracy
+
+
+def _loss_axis(axes: Axes, values: Values, label: str) -> None:
+    """A log axis where losses span more than a factor of 3; below that it has hardly any numbers."""
+    known = finite(values)
+    if known.max() > 3 * max(known.min(), SMALLEST):
+        log_scale(axes.yaxis)
+    elif known.max() <= SMALLEST:
+        axes.set_yticks([SMALLEST], ["0"])
+    axes.set_ylabel(f"mean{label}")
+
+
+def _accuracy_axis(axes: Axes, label: str) -> None:
+    """In percent; no room is left far above 100."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, min(high, 100 + 0.05 * (100 - low)))
+    axes.set_ylabel(f"{label}, %")
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    """Above the panels, where it hides nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    labels.append("intact network")
+    handles.append(Line2D([], [], **DASHED))
+    in_a_row = len("".join(labels)) <= 40
+    figure.set_figheight(figure.get_figheight() + (0 if in_a_row else 0.2 * (len(labels) - 1)))
+    figure.legend(handles, labels, loc="outside upper left", ncols=len(labels) if in_a_row else 1, columnspacing=1.4)
+
+
+def draw_pairs(record: PairsRecord, columns: int = 2) -> Figure:
+    """Two heat maps of the loss as a multiple of the intact one's, on a log scale: two layers closed, and all layers of a span.
+
+    Args:
+        record: What is drawn.
+        columns: 2 for print; 1 for a narrow page, as wide as a phone.
+    """
+    pairs, spans = (_times_intact(table, record.intact.loss) for table in (record.pair_loss, record.span_loss))
+    known = finite(np.concatenate([pairs, spans]))
+    norm = LogNorm(min(1.0, float(known.min()) or 1.0), max(1.1, float(known.max())))
+    with house_style():
+        figure = Figure(figsize=(2 * WIDTH, 4.9) if columns == 2 else (WIDTH, 8.4))
+        grid = figure.subplots(2 // columns, columns, squeeze=False).ravel()
+        for axes, table in zip(grid, (pairs, spans), strict=True):
+            image = heat_map(axes, table, norm)
+        grid[0].set(title="two layers closed", xlabel="closed layer", ylabel="closed layer")
+        grid[1].set(title="all layers of a span closed", xlabel="last layer of the span", ylabel="first layer of the span")
+        colour_bar(image, grid, f"{PART_NAMES[record.part]} loss / loss of the intact network", mark=1.0, wide=True)
+        return figure
+
+
+def _times_intact(losses: Values, intact: float) -> Values:
+    """As multiples, with what is infinite at the top of the others."""
+    multiples: Values = np.maximum(losses.astype(float), SMALLEST) / max(intact, SMALLEST)
+    multiples[np.isposinf(multiples)] = finite(multiples).max()
+    return multiples
+
+
+def draw_deletions(record: DeletionsRecord, columns: int = 2) -> Figure:
+    """Accuracy (in a regression the loss) with random layers closed, and with layers in another order; dots are draws, lines medians.
+
+    Args:
+        record: What is drawn.
+        columns: 2 for print; 1 for a narrow page, as wide as a phone.
+    """
+    rated = record.intact.accuracy is not None
+    deleted, shuffled = (
+        (100 * record.deletion_accuracy, 100 * record.shuffle_accuracy)
+        if rated
+        else (np.maximum(record.deletion_loss, SMALLEST), np.maximum(record.shuffle_loss, SMALLEST))
+    )
+    intact, part = _shown(record.intact, losses=not rated), PART_NAMES[record.part]
+    everything = np.concatenate([deleted.ravel(), shuffled.ravel(), [intact]])
+    columns = columns if shuffled.size else 1  # where no two layers have the same shape, none trade places
+    rows = 2 // columns if shuffled.size else 1
+    with house_style():
+        figure = Figure(figsize=(WIDTH * columns, 2.9 * rows + 0.5))
+        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+        counts = np.broadcast_to(np.array(record.deleted, dtype=float)[:, None], deleted.shape)
+        _draw_draws(grid[0], counts, deleted, intact, COLOURS[0])
+        most = max(record.deleted, default=1)
+        grid[0].set(xlabel="deleted layers", xlim=(-0.03 * most, 1.03 * most))
+        grid[0].set_xticks(count_ticks(0, most, 6))
+        if shuffled.size:
+            _draw_draws(grid[1], record.order, shuffled, intact, COLOURS[1])
+            least = float(finite(record.order).min())
+            margin = 0.03 * (1 - least) or 0.1
+            grid[1].set(xlabel="order of the layers, Kendall's τ (1: as trained)", xlim=(1 + margin, least - margin))
+        for axes in grid[::columns]:
+            if rated:
+                _accuracy_axis(axes, f"{part} accuracy")
+            else:
+                _loss_axis(axes, everything, f" {part} loss")
+        _draws_legend(figure)
+        return figure
+
+
+def _draw_draws(axes: Axes, places: Values, values: Values, intact: float, colour: str) -> None:
+    """A dot for each draw, a line through the medians of each row, and the intact network as a dashed line."""
+    axes.plot(places.ravel(), values.ravel(), color=colour, **DRAW)
+    axes.plot(np.median(places, axis=1), np.median(values, axis=1), color=colour, **MEDIAN)
+    axes.axhline(intact, **DASHED)
+
+
+def _draws_legend(figure: Figure) -> None:
+    looks = {"one draw": DRAW | {"color": "#555555"}, "median": MEDIAN | {"color": "#555555"}, "intact network": DASHED}
+    figure.legend([Line2D([], [], **look) for look in looks.values()], list(looks), loc="outside upper left", ncols=3)

@@ -11,13 +11,12 @@ from markupsafe import Markup, escape
 from pydantic import BaseModel
 
 from highwaynet import __version__
-from highwaynet.analysis.records import EvaluationRecord, GatesRecord, LesionsRecord
+from highwaynet.analysis.records import EvaluationRecord
 from highwaynet.base.text import loss_text, percent
 from highwaynet.data.record import DataRecord
 from highwaynet.figures.curves import Curve, draw_curves
-from highwaynet.figures.findings import PART_NAMES, gate_finding, lesion_finding
-from highwaynet.figures.gate_map import draw_gate_map
-from highwaynet.figures.lesion_plot import draw_lesions
+from highwaynet.figures.findings import PART_NAMES
+from highwaynet.figures.inside import Inside, cards
 from highwaynet.figures.style import run_colours, to_svg
 from highwaynet.runs.records import EpochRecord
 from highwaynet.runs.spec import RunSpec
@@ -37,14 +36,12 @@ class ReportedRun:
     seconds: float
     environment: dict[str, Any]
     evaluation: EvaluationRecord
-    gates: GatesRecord | None
-    lesions: LesionsRecord | None
+    inside: Inside
 
     @property
     def label(self) -> str:
         """Kind and depth, for instance 50-layer highway; convolutional networks have names."""
-        network = self.spec.network
-        return network.label if network.preset.convolutional else f"{network.depth}-layer {network.kind}"
+        return self.spec.network.title
 
 
 def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
@@ -64,7 +61,7 @@ def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
     return environment.get_template("report.html").render(
         views=views,
         settings=_settings(runs),
-        data=", ".join(sorted({run.spec.data.name if run.spec.data.built_in else Path(run.spec.data.name).name for run in runs})),
+        data=", ".join(sorted({run.spec.data.title for run in runs})),
         note=note,
         found=sorted({run.data.found for run in runs}),
         results=_results(runs),
@@ -113,15 +110,10 @@ def _environments(runs: list[ReportedRun]) -> list[str]:
 
 def _view(run: ReportedRun, label: str, colour: str) -> dict[str, Any]:
     """What the template shows of a run."""
-    view: dict[str, Any] = {"run": run, "label": label, "colour": colour, "gates": None, "lesions": None}
-    if run.gates:
-        view["gates"] = {"svg": Markup(to_svg(draw_gate_map(run.gates))), "finding": gate_finding(run.gates)}
-    if run.lesions:
-        view["lesions"] = {
-            "svg": Markup(to_svg(draw_lesions(run.lesions, colour))),
-            "finding": lesion_finding(run.lesions),
-        }
-    return view
+    network = run.spec.network
+    found = cards(run.inside, colour, blocks=network.kind == "residual" and network.preset.convolutional)
+    shown = [{"title": card.title, "svg": Markup(to_svg(card.figure)), "finding": card.finding} for card in found]
+    return {"run": run, "label": label, "colour": colour, "cards": shown}
 
 
 def _settings(runs: list[ReportedRun]) -> list[dict[str, Any]]:

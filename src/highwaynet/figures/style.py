@@ -1,6 +1,7 @@
 """One style for all pictures: small, legible on a phone and in print, safe for the colour-blind."""
 
 import io
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,14 +9,25 @@ from itertools import cycle
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
+from matplotlib.image import AxesImage
+from matplotlib.ticker import LogFormatter, MaxNLocator
+
+Values = npt.NDArray[Any]
+"""Values of any precision."""
 
 # Okabe and Ito's palette, told apart with every common form of colour blindness.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 KIND_COLOURS = {"highway": COLOURS[0], "plain": COLOURS[1], "residual": COLOURS[2], "maxout": COLOURS[3]}
 HEAT = "viridis"
+DIVERGING = "RdBu_r"
+FRAME = "#555555"
 
 # A picture is as wide as a phone in its own units, so that its text is never scaled below its size there.
 WIDTH = 4.3
@@ -35,6 +47,8 @@ _SETTINGS: Any = {
     "lines.linewidth": 1.7,
     "figure.constrained_layout.use": True,
     "text.parse_math": False,  # a run may be called $x$
+    "savefig.dpi": 200,  # of heat maps inside vector pictures
+    "pdf.fonttype": 42,  # letters that stay text; many publishers refuse the default
     "svg.fonttype": "path",
     "svg.hashsalt": "highwaynet",
 }
@@ -47,13 +61,18 @@ def house_style() -> Iterator[None]:
         yield
 
 
+def rendered(figure: Figure, form: str, metadata: dict[str, str | None]) -> bytes:
+    """The picture as a file of this format."""
+    buffer = io.BytesIO()
+    with house_style(), warnings.catch_warnings():  # the settings for vector pictures count when they are written
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in a script that the font lacks
+        figure.savefig(buffer, format=form, metadata=metadata)
+    return buffer.getvalue()
+
+
 def to_svg(figure: Figure) -> str:
     """The picture as an SVG element for a page: no size of its own, the same text for the same data."""
-    buffer = io.StringIO()
-    with house_style(), warnings.catch_warnings():  # the settings for SVG count when it is written
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in a script that the font lacks
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
+    text = rendered(figure, "svg", {"Date": None, "Creator": None}).decode()
     svg = text[text.index("<svg") :]
     head, closing, rest = svg.partition(">")
     attributes = [part for part in head.split() if not part.startswith(("width=", "height="))]
@@ -70,8 +89,90 @@ class _PlainNumbers(LogFormatter):
 def log_scale(axis: Axis) -> None:
     """A log axis, with numbers between the powers of ten where it spans less than a decade or two."""
     axis.axes.set_yscale("log")
-    axis.set_major_formatter(_PlainNumbers())
-    axis.set_minor_formatter(_PlainNumbers(labelOnlyBase=False, minor_thresholds=(1.5, 0.6)))
+    major, minor = plain_numbers()
+    axis.set_major_formatter(major)
+    axis.set_minor_formatter(minor)
+
+
+def plain_numbers() -> tuple[LogFormatter, LogFormatter]:
+    """The labels of a log scale: at powers of ten, and between them where it spans less than a decade or two."""
+    return _PlainNumbers(), _PlainNumbers(labelOnlyBase=False, minor_thresholds=(1.5, 0.6))
+
+
+def count_ticks(first: int, last: int, ticks: int = 5) -> list[int]:
+    """Where to write numbers along a count: at the first, and at round ones.
+
+    >>> count_ticks(1, 49), count_ticks(0, 3), count_ticks(1, 1)
+    ([1, 10, 20, 30, 40], [0, 1, 2, 3], [1])
+    """
+    round_ones = MaxNLocator(nbins=ticks, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]).tick_values(first, last)
+    return sorted({first} | {int(place) for place in round_ones if first <= place <= last})
+
+
+def finite(values: Values) -> Values:
+    """The numbers among the values, in one row; a zero where there are none."""
+    numbers: Values = values[np.isfinite(values)]
+    return numbers if numbers.size else np.zeros(1, dtype=np.float32)
+
+
+def centred(values: Values, centre: float, least: float) -> Normalize:
+    """Colours from as far below a centre as above it, so far that 99 of 100 values lie between: a few would leave the others pale."""
+    away = np.abs(finite(values) - centre)
+    reach = float(np.quantile(away, 0.99, method="higher")) or float(away.max())
+    return Normalize(centre - max(reach, least), centre + max(reach, least))
+
+
+def heat_map(axes: Axes, table: Values, norm: Normalize, colours: str = HEAT, first: int = 1) -> AxesImage:
+    """A table, counted from `first` at the top left; where it holds no number the paper stays white."""
+    rows, columns = table.shape
+    axes.grid(False)
+    # More rows than dots of ink: neighbours are averaged, none is left out.
+    smoothing = "nearest" if max(rows, columns) <= 300 else "antialiased"
+    edges = (first - 0.5, columns + first - 0.5, rows + first - 0.5, first - 0.5)
+    image = axes.imshow(table, cmap=colours, norm=norm, aspect="auto", interpolation=smoothing, extent=edges)
+    axes.spines[:].set(visible=True, color=FRAME, linewidth=0.6)
+    axes.tick_params(length=3, color=FRAME)
+    axes.set_xticks(count_ticks(first, columns + first - 1, 4))
+    axes.set_yticks(count_ticks(first, rows + first - 1))
+    return image
+
+
+def colour_bar(image: AxesImage, axes: Any, label: str, *, mark: float | None = None, wide: bool = False) -> Colorbar:
+    """What the colours mean, below one panel or (`wide`) all; pointed where values lie beyond an end.
+
+    A line marks a value to compare with.
+    """
+    values, (low, high) = finite(np.ma.getdata(np.ma.asarray(image.get_array()))), image.get_clim()
+    slack = 1e-5 * (high - low)
+    beyond = bool(values.min() < low - slack), bool(values.max() > high + slack)
+    extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[beyond]
+    figure: Any = image.get_figure()
+    shape = {"aspect": 10 * figure.get_figwidth() if wide else 22, "pad": 0.02, "extend": extend, "extendfrac": 0.02 if wide else 0.05}
+    bar: Colorbar = figure.colorbar(image, ax=axes, location="bottom", label=label, **shape)
+    bar.outline.set(linewidth=0.6, edgecolor=FRAME)
+    bar.ax.tick_params(which="both", color=FRAME)
+    bar.ax.tick_params(length=3)
+    bar.ax.xaxis.labelpad = 1
+    if isinstance(image.norm, LogNorm):
+        bar.formatter, bar.minorformatter = plain_numbers()
+    elif image.get_cmap().name == DIVERGING:
+        step = _round_below((high - low) / 2)
+        bar.set_ticks([(low + high) / 2 + place for place in (-step, 0, step)])
+    else:
+        bar.locator = MaxNLocator(nbins=4, steps=[1, 2, 5, 10])
+    if mark is not None:
+        bar.ax.axvline(mark, color="black", linewidth=1.2)
+    return bar
+
+
+def _round_below(number: float) -> float:
+    """The next smaller number of 1, 2 and 5 with any power of ten.
+
+    >>> _round_below(3.7), _round_below(0.6)
+    (2.0, 0.5)
+    """
+    power = 10.0 ** math.floor(math.log10(number) + 1e-9)
+    return max(digit * power for digit in (1, 2, 5) if digit * power <= number * (1 + 1e-9))
 
 
 def run_colours(kinds: list[str]) -> list[str]:

@@ -19,8 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
+from highwaynet.base.arrays import CHECKSUM, array_fields, pack, unpack
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
@@ -35,7 +36,14 @@ RecordT = TypeVar("RecordT", bound=BaseModel)
 
 DATA = "data.json"
 HISTORY, TIMING, EVENTS, ENVIRONMENT = "history.jsonl", "timing.jsonl", "events.log", "environment.json"
-ANALYSES = ("evaluation", "gates", "lesions")
+ANALYSES = (
+    "evaluation",
+    "gates",
+    "routing",
+    "flow",
+    "refinement",
+    *(f"{study}-{part}" for study in ("lesions", "pairs", "deletions") for part in ("train", "validation", "test")),
+)
 """The records that may lie in analysis/."""
 
 
@@ -127,7 +135,7 @@ class RunDirectory:
     def _remove_own_files(self) -> None:
         # The spec goes last: as long as it is there, the folder counts as a run directory and can be overwritten.
         self.checkpoints.remove_all()
-        own = [self._analysis / f"{name}.json" for name in ANALYSES]
+        own = [self._analysis / f"{name}.{kind}" for name in ANALYSES for kind in ("json", "npz")]
         names = (HISTORY, TIMING, ENVIRONMENT, DATA, "data.safetensors", EVENTS, SPEC)
         own += [self.path / name for name in names]
         own += self.tensorboard_folder.glob("events.out.tfevents.*")
@@ -277,10 +285,10 @@ class RunDirectory:
         """What was learned from the training samples; raises InputError if it is missing or damaged."""
         return unpack_preparation(read_text(self.path / DATA), read_bytes(self.path / "data.safetensors"), self.path / "data")
 
-    def fingerprint(self) -> str:
-        """Changes when the spec, the learned statistics or the final weights change; records of analyses are kept under it."""
-        final = self.checkpoints.record(self.resolve(FINAL))
-        parts = (read_bytes(self.path / SPEC), read_bytes(self.path / DATA), final.sha256.encode())
+    def fingerprint(self, checkpoint: Kept = FINAL) -> str:
+        """Changes when the spec, the learned statistics or the checkpoint's weights change; records of analyses are kept under it."""
+        weights = self.checkpoints.record(self.resolve(checkpoint))
+        parts = (read_bytes(self.path / SPEC), read_bytes(self.path / DATA), weights.sha256.encode())
         return sha256(b"\n".join(parts))
 
     def save_record(self, name: str, record: BaseModel) -> None:
@@ -289,11 +297,20 @@ class RunDirectory:
             self._analysis.mkdir(exist_ok=True)
         except OSError as error:
             raise cannot("create", self._analysis, error) from error
-        write_atomically(self._analysis / f"{name}.json", record.model_dump_json() + "\n")
+        arrays = array_fields(record)
+        content = record.model_dump(mode="json", exclude=set(arrays))
+        if arrays:  # they come first: the JSON file carries their checksum
+            packed = pack(arrays)
+            write_atomically(self._analysis / f"{name}.npz", packed)
+            content[CHECKSUM] = sha256(packed)
+        write_atomically(self._analysis / f"{name}.json", json.dumps(content) + "\n")
 
     def load_record(self, name: str, kind: type[RecordT]) -> RecordT | None:
         """The record of an analysis, or None where it is missing, damaged or of another version: it can be made again."""
         try:
-            return kind.model_validate_json((self._analysis / f"{name}.json").read_bytes())
-        except (OSError, ValidationError):
+            content = json.loads((self._analysis / f"{name}.json").read_bytes())
+            if isinstance(content, dict) and (checksum := content.pop(CHECKSUM, None)):
+                content |= unpack((self._analysis / f"{name}.npz").read_bytes(), checksum)
+            return kind.model_validate(content, strict=False)
+        except (OSError, ValueError):  # pydantic's ValidationError is a ValueError
             return None

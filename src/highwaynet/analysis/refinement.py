@@ -1,0 +1,104 @@
+"""How layers refine one estimate: how far each output is from the last of its stage (Greff et al. 2017, https://arxiv.org/abs/1612.07771)."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from highwaynet.analysis.flow import overall_moments
+from highwaynet.analysis.records import Origin, RefinementRecord
+from highwaynet.analysis.watching import Progress, watched
+from highwaynet.data.dataset import Split
+from highwaynet.layers.lesion import Gated
+from highwaynet.layers.observation import ObservedLayer, Recording
+from highwaynet.networks.build import Network
+
+
+def analyse_refinement(network: Network, split: Split, *, origin: Origin, progress: Progress | None = None) -> RefinementRecord:
+    """How far the output of each layer is from the last output of its stage.
+
+    A stage is layers in a row, two at least, whose outputs have one shape: the first layer and the stack of a dense network. Where a layer
+    that carries nothing follows one that does, another stage begins: what it computes is no refinement of what came before. Layers
+    without a stage are left out.
+
+    Args:
+        network: Any network.
+        split: The samples.
+        origin: What the record says about itself.
+        progress: Told how many samples are done.
+
+    Raises:
+        ValueError: No stage has two layers, or there are no samples.
+    """
+    if not len(split):
+        raise ValueError("there are no samples to send through the network")
+    stages: list[_Stage] = []
+    for seen, _ in watched(network, split, ["output"], progress):
+        layers = [layer for layer in seen.layers if "output" in layer]  # companions see nothing
+        stages = stages or [_Stage(places, layers[places[0]]["output"].values[0]) for places in _places(layers)]
+        for stage in stages:
+            stage.add([layers[place]["output"].values for place in stage.places])
+    if not stages:
+        raise ValueError("there is nothing to refine: no two layers in a row have outputs of the same shape")
+    table = torch.tensor([row for stage in stages for row in stage.rows()], dtype=torch.float64).T.float()
+    return RefinementRecord(
+        **origin.fields(len(split)),
+        stages=tuple(stage.name for stage in stages),
+        stage=tuple(number for number, stage in enumerate(stages) for _ in stage.places),
+        bias=table[0].numpy(),
+        spread=table[1].numpy(),
+        error=table[2].numpy(),
+    )
+
+
+def _places(layers: list[ObservedLayer]) -> list[list[int]]:
+    """Which layers make each stage, numbered from 0."""
+    stages: list[list[int]] = []
+    for place, layer in enumerate(layers):
+        if place and _goes_on(layers[place - 1], layer):
+            stages[-1].append(place)
+        else:
+            stages.append([place])
+    return [places for places in stages if len(places) > 1]
+
+
+def _goes_on(before: ObservedLayer, layer: ObservedLayer) -> bool:
+    same = before["output"].values.shape == layer["output"].values.shape
+    return same and (isinstance(layer.module, Gated) or not isinstance(before.module, Gated))
+
+
+class _Stage:
+    """Differences from the last output, as they come.
+
+    Args:
+        places: Its layers, among all.
+        output: What one of them gives for one sample.
+    """
+
+    def __init__(self, places: list[int], output: Tensor) -> None:
+        self.places = places
+        maps, *size = output.shape
+        self.name = f"{maps} maps of {'×'.join(map(str, size))}" if size else f"{maps} units"
+        self._differences = [Recording(keep=False) for _ in places]
+        self._last = Recording(keep=False)
+
+    def add(self, outputs: list[Tensor]) -> None:
+        """Count a batch: the output of each layer."""
+        last = outputs[-1].double()
+        self._last.add(last, None)
+        for difference, output in zip(self._differences, outputs, strict=True):
+            difference.add(output.double() - last, None)
+
+    def rows(self) -> list[tuple[float, float, float]]:
+        """Bias, spread and error of each layer; there is no error where the last output is 0."""
+        size = _root_mean_square(self._last)
+        found = []
+        for difference in self._differences:
+            bias, variance = overall_moments(difference)
+            found.append((bias, math.sqrt(variance), _root_mean_square(difference) / size if size else math.nan))
+        return found
+
+
+def _root_mean_square(recording: Recording) -> float:
+    mean, variance = overall_moments(recording)
+    return math.sqrt(mean * mean + variance)

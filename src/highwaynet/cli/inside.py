@@ -1,0 +1,119 @@
+"""What `highway inspect` and `highway lesion` share."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from highwaynet.base.errors import HighwayError, InputError
+from highwaynet.cli.output import console, messages, print_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from highwaynet.analysis.collect import Study
+    from highwaynet.analysis.records import AnalysisRecord
+
+FORMATS = ("png", "svg", "pdf")
+RUN = typer.Argument(help="A run directory.")
+OUT = typer.Option(help="The folder for the figures; by default RUN-figures in the present folder.")
+FORMAT = typer.Option("--format", help="Formats of the figures, with commas: png, svg, pdf.", metavar="NAMES")
+Kept = Literal["final", "best"]
+Told = Callable[[int, int], None]
+
+
+class Answers:
+    """Records and figures of one run, as they are made, and how they are shown at the end."""
+
+    def __init__(self, run: Path, out: Path | None, formats: str, checkpoint: Kept) -> None:
+        self.formats = names_in("--format", formats, FORMATS)
+        self.run, self.out = run, out or Path(f"{run.resolve().name}-figures")
+        if self.out.exists() and not self.out.is_dir():
+            raise InputError(f"--out {self.out}: this is a file; name a folder for the figures")
+        self.study = _study(run, checkpoint)
+        self._records: dict[str, AnalysisRecord] = {}
+        self._findings: list[str] = []
+        self._files: list[Path] = []
+
+    def add(self, name: str, record: "AnalysisRecord", finding: str, figures: dict[str, "Figure"]) -> None:
+        """Keep an answer, and write its figures."""
+        from highwaynet.figures.captions import caption, save_figure
+
+        self._records[name] = record
+        self._findings.append(finding)
+        self.out.mkdir(parents=True, exist_ok=True)
+        for title, figure in figures.items():
+            for suffix in self.formats:
+                path = self.out / f"{title}.{suffix}"
+                save_figure(figure, path, caption(record))
+                self._files.append(path)
+
+    def show(self, *, as_json: bool, **more: Any) -> None:
+        """On the screen, or as JSON."""
+        if as_json:
+            records = {name: record.model_dump(mode="json") for name, record in self._records.items()}
+            print_json({"run": str(self.run), "findings": self._findings, "figures": [str(path) for path in self._files], **more} | records)
+            return
+        for finding in self._findings:
+            console.print(finding)
+        for path in self._files:
+            console.print(f"figure: {path}", soft_wrap=True)
+
+
+def names_in(option: str, text: str, allowed: tuple[str, ...]) -> list[str]:
+    """The names in a list with commas, each once and in the order of what is allowed."""
+    given = [part.strip() for part in text.split(",") if part.strip()]
+    if wrong := [name for name in given if name not in allowed]:
+        raise InputError(f"{option} {wrong[0]}: choose of {', '.join(allowed)}, with commas between")
+    if not given:
+        raise InputError(f"{option} is empty: choose of {', '.join(allowed)}, with commas between")
+    return [name for name in allowed if name in given]
+
+
+def numbers_in(option: str, text: str, count: int, what: str) -> list[int]:
+    """The numbers in a list like 3,5-9, each once; raises InputError for one that is not within 1 … count."""
+    found: set[int] = set()
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        first, dash, last = part.partition("-")
+        if not first.strip().isdecimal() or (dash and not last.strip().isdecimal()):
+            raise InputError(f"{option} {part}: give numbers and ranges with commas between, for instance 3,5-9")
+        ends = int(first), int(last or first)
+        if not 1 <= ends[0] <= ends[1] <= count:
+            raise InputError(f"{option} {part}: there are {count} {what}, numbered from 1")
+        found |= set(range(ends[0], ends[1] + 1))
+    if not found:
+        raise InputError(f"{option} is empty: give numbers and ranges with commas between, for instance 3,5-9")
+    return sorted(found)
+
+
+def _study(run: Path, checkpoint: Kept) -> "Study":
+    from highwaynet.analysis.collect import Study
+    from highwaynet.runs.directory import RunDirectory
+
+    return Study(RunDirectory.open(run), checkpoint)
+
+
+@contextmanager
+def progress_bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error while something is being counted."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn(f"{{task.completed}}/{{task.total}} {unit}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
+        task = bar.add_task(escape(title), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def need_figures() -> None:
+    """Raise HighwayError where the extra is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise HighwayError(f"figures need {error.name}: install it with `pip install 'highwaynet[figures]'`") from error

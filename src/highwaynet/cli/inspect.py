@@ -1,0 +1,109 @@
+"""`highway inspect`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from highwaynet.base.errors import InputError
+from highwaynet.cli.data import DATA_ROOT, use_data_root
+from highwaynet.cli.inside import FORMAT, OUT, RUN, Answers, Kept, Told, names_in, need_figures, progress_bar
+from highwaynet.cli.output import CHECKPOINT
+
+if TYPE_CHECKING:
+    from highwaynet.analysis.collect import Study
+
+QUESTIONS = ("gates", "routing", "flow", "refinement")
+
+
+def inspect_command(
+    run: Annotated[Path, RUN],
+    what: Annotated[
+        str | None,
+        typer.Option(
+            help="What to look at, with commas: gates, routing, flow, refinement. By default all that fit the network.", metavar="NAMES"
+        ),
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="routing: the classes to draw, with commas, by name or number.", metavar="NAMES")
+    ] = None,
+    sample: Annotated[int | None, typer.Option(help="gates: the training sample to show alone, from 0.", min=0)] = None,
+    checkpoint: Annotated[Kept, typer.Option(help=CHECKPOINT)] = "final",
+    out: Annotated[Path | None, OUT] = None,
+    formats: Annotated[str, FORMAT] = "png",
+    data_root: Annotated[Path | None, DATA_ROOT] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print findings and records as JSON.")] = False,
+) -> None:
+    """Look inside a trained network: which gates open, how classes take different routes, where the signal dies, how layers refine.
+
+    Records are kept in the run directory, so that a second look takes no time.
+
+    Example: highway inspect runs/fc-highway-50-mnist-seed0 --what gates,routing --classes 0,7
+    """
+    need_figures()
+    wanted = names_in("--what", what, QUESTIONS) if what is not None else None
+    use_data_root(data_root)
+    answers = Answers(run, out, formats, checkpoint)
+    study = answers.study
+    chosen = _class_numbers(classes, study.classes)
+    if sample is not None and sample >= len(study.data.train):
+        raise InputError(f"--sample {sample}: there are {len(study.data.train):,} training samples, numbered from 0")
+    for name in _fitting(study, wanted):
+        with progress_bar(f"{name} of {run}", "samples") as progress:
+            _ask(answers, name, sample, chosen, progress)
+    answers.show(as_json=as_json)
+
+
+def _ask(answers: Answers, name: str, sample: int | None, classes: list[int] | None, progress: Told) -> None:
+    from highwaynet.figures import findings, flow_plot, gate_map, refinement_plot, routing_plot
+
+    study = answers.study
+    match name:
+        case "gates":
+            gates = study.gates(sample, progress)
+            answers.add(name, gates, findings.gate_finding(gates), {"gates": gate_map.draw_gates(gates)})
+        case "routing":
+            routing = study.routing(progress)
+            figures = {
+                "routing": routing_plot.draw_routing(routing, classes),
+                "route-distances": routing_plot.draw_route_distances(routing),
+            }
+            answers.add(name, routing, findings.routing_finding(routing), figures)
+        case "flow":
+            flow = study.flow()
+            answers.add(name, flow, flow_plot.flow_finding(flow), {"flow": flow_plot.draw_flow(flow)})
+        case _:
+            refinement = study.refinement(progress)
+            finding = refinement_plot.refinement_finding(refinement)
+            answers.add(name, refinement, finding, {"refinement": refinement_plot.draw_refinement(refinement)})
+
+
+def _fitting(study: "Study", wanted: list[str] | None) -> list[str]:
+    """The questions that can be asked; raises InputError if one that was asked for cannot."""
+    reasons: dict[str, str] = {}
+    if not study.has_gates:
+        reasons = dict.fromkeys(("gates", "routing"), "it has no highway layers, so that there are no transform gates to look at")
+    elif not study.classes:
+        reasons["routing"] = "it is a regression, which has no classes to compare"
+    for name in wanted or ():
+        if name in reasons:
+            others = ", ".join(other for other in QUESTIONS if other not in reasons)
+            raise InputError(f"--what {name}: {study.run.path} cannot be asked that, {reasons[name]}; choose of {others}")
+    return [name for name in QUESTIONS if name not in reasons and (wanted is None or name in wanted)]
+
+
+def _class_numbers(text: str | None, names: tuple[str, ...]) -> list[int] | None:
+    if text is None:
+        return None
+    chosen = []
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        if part in names:
+            chosen.append(names.index(part))
+        elif part.isdecimal() and int(part) < len(names):
+            chosen.append(int(part))
+        else:
+            shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+            raise InputError(f"--classes {part}: no such class; there are {len(names)}, numbered from 0: {shown}")
+    if not chosen:
+        raise InputError("--classes is empty: give names or numbers of classes, with commas between")
+    return chosen
