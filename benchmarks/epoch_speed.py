@@ -1,6 +1,6 @@
 """One epoch of MNIST with 100 highway layers: the command `highway train` against a naive PyTorch module.
 
-    python benchmarks/epoch_speed.py            # needs MNIST: --data-root or $HIGHWAYNET_DATA
+    python benchmarks/epoch_speed.py            # needs MNIST below $HIGHWAYNET_DATA or the user's cache
 
 Each round runs the command (whose own timing.jsonl counts: batches, steps, tallies, history) and then the naive module (two Linears,
 h*t + x*(1-t)) in a bare loop, which gathers its batches from one tensor in memory. Best of several. Writes results/epoch-speed.json.

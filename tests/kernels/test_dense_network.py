@@ -1,10 +1,12 @@
 """The loss of a whole dense network as one function, against the same network in torch's operators and float64."""
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from highwaynet.kernels import dense_network
@@ -147,13 +149,12 @@ def test_numbers_that_are_none_pass_as_in_torch() -> None:
     assert network.stack.weight.grad.isnan().any()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_the_number_of_threads_cannot_be_seen_in_the_stack(threads: int) -> None:
+def test_the_number_of_threads_cannot_be_seen_in_the_stack() -> None:
     network, (x, targets) = network_of(depth=6, width=50), batch(128)
     before = torch.get_num_threads()
     results = []
     try:
-        for count in (1, threads):
+        for count in (1, 2):
             torch.set_num_threads(count)
             network.zero_grad()
             network(x, targets=targets)[1].backward()
@@ -161,3 +162,84 @@ def test_the_number_of_threads_cannot_be_seen_in_the_stack(threads: int) -> None
     finally:
         torch.set_num_threads(before)
     torch.testing.assert_close(*results, rtol=1e-6, atol=1e-8)  # torch's own products around it may differ in the last bit
+
+
+@pytest.mark.parametrize("make", [lambda t: torch.stack([t, t], dim=1)[:, 0], lambda t: t[:1].expand(9)], ids=["strided", "expanded"])
+def test_targets_with_gaps(make: Callable[[torch.Tensor], torch.Tensor], used: list[str]) -> None:
+    network, (x, targets) = network_of(), batch()
+    targets = make(targets)
+    loss = network(x, targets=targets)[1]
+    assert used
+    assert loss.item() == pytest.approx(F.cross_entropy(network(x), targets).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "shape"),
+    [
+        ("entry", "bias", (1, 3)),
+        ("head", "bias", (2,)),
+        ("stack", "bias", (3, 7)),
+        ("stack", "weight", (3, 7, 7)),
+        ("head", "weight", (5, 6)),
+        ("entry", "weight", (1, 7, 9)),
+    ],
+)
+def test_parameters_that_do_not_fit_never_reach_the_kernel(where: str, name: str, shape: tuple[int, ...], used: list[str]) -> None:
+    network, (x, targets) = network_of(), batch()
+    setattr(getattr(network, where), name, torch.nn.Parameter(torch.zeros(shape)))
+    with pytest.raises((RuntimeError, ValueError)):
+        network(x, targets=targets)
+    assert not used
+
+
+class Louder(nn.Linear):
+    """A head that computes something else."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+        return 10 * super().forward(input)
+
+
+def test_changed_modules_and_hooks_are_respected(used: list[str]) -> None:
+    x, targets = batch()
+    changed = network_of()
+    changed.head = Louder(7, 5)
+    hooked = network_of()
+    hooked.stack.register_forward_hook(lambda module, inputs, output: 2 * output)
+    sequence = network_of()
+    sequence.head = nn.Sequential(nn.Linear(7, 5))  # type: ignore[assignment]
+    outer = network_of()
+    outer.register_forward_pre_hook(lambda module, inputs: (2 * inputs[0],))
+    for network in (changed, hooked, sequence, outer):
+        used.clear()
+        loss = network(x, targets=targets)[1]
+        assert loss.item() == pytest.approx(F.cross_entropy(network(x), targets).item(), rel=1e-6)
+        assert used == ([] if network is not outer else ["used"])
+    with torch.no_grad():
+        assert outer(x, targets=targets)[1].item() == pytest.approx(F.cross_entropy(outer(x), targets).item(), rel=1e-6)
+    with pytest.raises(ValueError, match="gates or for the loss"):
+        outer(x, return_gates=True, targets=targets)
+
+
+def test_an_input_that_depends_on_a_parameter_and_hooks_on_parameters() -> None:
+    """Where torch takes over: the way through the input must not count twice, nor a hook run twice."""
+    network, (x, targets) = network_of(), batch()
+    twin = copy.deepcopy(network).double()
+    found = []
+    for each, inputs in ((network, x), (twin, x.double())):
+        mixed = inputs * each.entry.weight.sum()
+        loss = each(mixed, targets=targets)[1]
+        found.append(torch.autograd.grad(loss, each.entry.weight, create_graph=True)[0].double())
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-6)
+    network.stack.weight.register_hook(lambda gradient: 2 * gradient)
+    _, loss = network(x, targets=targets)
+    _, _, gradients = exact(network, x, targets)
+    once = torch.autograd.grad(loss, network.stack.weight, retain_graph=True)[0]
+    again = torch.autograd.grad(loss, network.stack.weight)[0]
+    for gradient in (once, again):
+        torch.testing.assert_close(gradient.double(), 2 * gradients["stack.weight"], rtol=1e-5, atol=1e-6)
+
+
+def test_nothing_is_computed_for_a_frozen_network(used: list[str]) -> None:
+    network, (x, targets) = network_of().requires_grad_(False), batch()
+    assert not network(x, targets=targets)[1].requires_grad
+    assert not used

@@ -222,11 +222,11 @@ def test_closed_layers_and_recomputation_together() -> None:
 
 def test_what_it_cannot_take() -> None:
     x, weight, bias, _ = drawn("highway", 2, 3, 4)
-    assert can_stack(x, weight, bias)
-    assert not can_stack(x.double(), weight, bias)
-    assert not can_stack(x[None], weight, bias)
-    assert not can_stack(x, weight.mT.contiguous().mT, bias)
-    assert not can_stack(x[:, :3].contiguous(), weight, bias)
+    assert can_stack(x, weight, bias, "highway")
+    assert not can_stack(x.double(), weight, bias, "highway")
+    assert not can_stack(x[None], weight, bias, "highway")
+    assert not can_stack(x, weight.mT.contiguous().mT, bias, "highway")
+    assert not can_stack(x[:, :3].contiguous(), weight, bias, "highway")
     for arguments in ((x.double(), weight, bias, "highway", "tanh"), (x, weight, bias, "plain", "tanh")):
         with pytest.raises(ValueError, match="no kernel for a"):
             dense_stack(*arguments)

@@ -1,11 +1,13 @@
 """observe(model): what is collected, in every kind of layer and model, and that nothing of it stays."""
 
 import copy
+import pickle
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from highwaynet import ConvHighway, ConvPlain, ConvResidual, DenseHighway, DensePlain, DenseResidual, Highway, lesion, observe, recompute
 from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
@@ -202,3 +204,75 @@ def test_gates_are_returned_while_observed() -> None:
     assert torch.equal(y, y2)
     assert torch.equal(t, t2)
     assert torch.equal(torch.stack([layer["transform"].values for layer in seen.layers]), t)
+
+
+def test_numbers_in_nested_models_are_those_of_lesion() -> None:
+    model = nn.Sequential(Highway(DenseHighway(4, layers=3), gate=nn.Linear(4, 4)), DenseHighway(4, layers=2))
+    with observe(model) as seen:
+        pass
+    assert [(layer.name, layer.number) for layer in seen.layers] == [("0", 1), ("1, layer 1", 5), ("1, layer 2", 6)]
+    x = torch.randn(3, 4)
+    with torch.no_grad(), lesion(model, [6]), observe(model) as seen:
+        model(x)
+    assert torch.equal(seen.layers[2]["output"].values, seen.layers[1]["output"].values)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_inputs_of_other_forms(grad: bool) -> None:
+    stack = DenseHighway(4, layers=2)
+    with torch.set_grad_enabled(grad):
+        for shape in ((4,), (0, 4), (2, 5, 4), (2, 3, 5, 4)):
+            x = torch.randn(shape)
+            y, t = stack(x, return_gates=True)
+            assert (y.shape, t.shape) == (shape, (2, *shape))
+            with observe(stack) as seen:
+                stack(x)
+            if x.numel():
+                assert seen.layers[1]["output"].mean.shape == (4,)
+                torch.testing.assert_close(seen.layers[1]["output"].mean, y.detach().double().reshape(-1, 4).mean(0), rtol=1e-6, atol=1e-7)
+    layer = Highway(nn.Conv1d(4, 4, 3, padding=1), gate=nn.Conv1d(4, 4, 3, padding=1))
+    with observe(layer) as seen:
+        layer(torch.randn(2, 4, 9))
+        layer(torch.randn(2, 4, 7))
+    assert seen.layers[0]["transform"].mean.shape == (4,)
+    assert seen.layers[0]["transform"].count == 2 * 9 + 2 * 7
+    with pytest.raises(ValueError, match="different shapes"):
+        _ = seen.layers[0]["transform"].values
+
+
+def test_copies_made_inside_are_not_observed() -> None:
+    stack, x = DenseHighway(4, layers=3), torch.randn(2, 4)
+    with observe(stack) as seen:
+        twin, shorter = copy.deepcopy(stack), stack.without([1])
+        again = pickle.loads(pickle.dumps(stack))
+        for each in (twin, shorter, again):
+            each(x)
+        watch = stack.observer
+    assert seen.layers[0].name == "layer 1"
+    assert "output" not in seen.layers[0]
+    assert twin.observer is shorter.observer is again.observer is None
+    stack.observer = watch  # somebody kept it
+    stack(x)
+    stack.observer = None
+    assert "output" not in seen.layers[0], "nothing is counted after the end"
+
+
+def test_activations_that_are_computed_again_count_once() -> None:
+    stack, x = DenseHighway(4, layers=3), torch.randn(3, 4, requires_grad=True)
+    with observe(stack) as seen:
+        checkpoint(stack, x, use_reentrant=False).sum().backward()
+    assert [layer["output"].count for layer in seen.layers] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("labels", [torch.tensor([0.5]), torch.tensor([-1]), torch.tensor([[1]])])
+def test_labels_that_are_none(labels: Tensor) -> None:
+    with observe(DenseHighway(2)) as seen, pytest.raises(ValueError, match="whole numbers from 0"):
+        seen.labels = labels
+
+
+def test_labels_of_small_types() -> None:
+    layer = DenseHighway(2)
+    with observe(layer, streaming=True) as seen:
+        seen.labels = torch.tensor([1, 0], dtype=torch.uint8)
+        layer(torch.zeros(2, 2))
+    assert seen.layers[0]["output"].class_count.tolist() == [1, 1]

@@ -1,6 +1,7 @@
 """Optimisers and their groups by kind of parameter, against rules written out by hand."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -87,26 +88,54 @@ def test_adamw_takes_decay_off_directly() -> None:
         torch.testing.assert_close(parameter.detach(), decayed - 0.01 * gradients[key].sign(), atol=1e-5, rtol=1e-4, msg=key)
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("nesterov", [False, True])
-def test_the_short_way_to_sgd_is_torchs(momentum: float, nesterov: bool) -> None:
-    if nesterov and not momentum:
-        return
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"momentum": 0.0},
+        {"momentum": 0.9, "weight_decay": 0.01},
+        {"momentum": 0.9, "nesterov": True},
+        {"momentum": 0.9, "dampening": 0.5},
+        {"momentum": 0.5, "maximize": True},
+    ],
+    ids=str,
+)
+def test_the_short_way_to_sgd_is_torchs(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     network = build_network(NetworkSpec(depth=3, width=4), (6,), 3)
     twin = copy.deepcopy(network)
-    ours = make_optimiser(network, TrainingSpec(learning_rate=0.1, momentum=momentum, nesterov=nesterov, weight_decay=0.01))
-    theirs = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=momentum, nesterov=nesterov, weight_decay=0.01)
-    assert isinstance(ours, ThinSGD)
-    for step in range(4):
+    ours = ThinSGD(network.parameters(), lr=0.1, fused=True, **settings)
+    theirs = torch.optim.SGD(twin.parameters(), lr=0.1, **settings)
+    short: list[int] = []
+    fused = torch._fused_sgd_
+    for step in range(6):
+        if step == 4:  # from here on with the memory of another
+            ours, other = ThinSGD(network.parameters(), lr=0.1, fused=True, **settings), ours
+            ours.load_state_dict(other.state_dict())
         for each, optimiser in ((network, ours), (twin, theirs)):
             optimiser.zero_grad()
             assert all(parameter.grad is None for parameter in each.parameters())
             each(torch.full((2, 6), 0.1 * step)).square().sum().backward()
             if step == 2:  # a parameter without a gradient stays as it is
                 next(each.parameters()).grad = None
-            optimiser.step()
-    for mine, right in zip(network.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(mine, right, rtol=1e-6, atol=1e-7)
-    restored = make_optimiser(network, TrainingSpec(learning_rate=0.1, momentum=momentum))
-    restored.load_state_dict(ours.state_dict())
-    assert restored.state_dict()["state"].keys() == theirs.state_dict()["state"].keys()
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.optim.SGD, "step", lambda *a, _step=step, _usual=torch.optim.SGD.step: short.append(_step) or _usual(*a))
+            ours.step()
+        theirs.step()
+        for mine, right in zip(network.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(mine, right, rtol=1e-6, atol=1e-7)
+    assert fused is torch._fused_sgd_
+    assert short == ([0, 2] if settings["momentum"] else [2]), "torch's way is taken for the first step, and where a gradient is missing"
+
+
+def test_hooks_and_zeros_of_the_short_way() -> None:
+    network = build_network(NetworkSpec(depth=2, width=3), (2,), 2)
+    optimiser = make_optimiser(network, TrainingSpec(momentum=0.9))
+    assert isinstance(optimiser, ThinSGD)
+    told: list[str] = []
+    optimiser.register_step_pre_hook(lambda *arguments: told.append("before"))
+    optimiser.register_step_post_hook(lambda *arguments: told.append("after"))
+    for _ in range(3):
+        network(torch.ones(1, 2)).sum().backward()
+        optimiser.step()
+    assert told == ["before", "after"] * 3
+    optimiser.zero_grad(set_to_none=False)
+    assert all(parameter.grad is not None and parameter.grad.count_nonzero() == 0 for parameter in network.parameters())

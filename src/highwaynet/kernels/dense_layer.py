@@ -17,7 +17,9 @@ def can_layer(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
         can_take(x, weight, bias)
         and not through_registry()
         and x.dtype is weight.dtype is bias.dtype is torch.float32
-        and x.dim() == 2
+        and x.dim() == weight.dim() == 2
+        and bias.shape == weight.shape[:1]
+        and x.shape[1] == weight.shape[1]
         and not torch.is_autocast_enabled("cpu")
     )
 
@@ -67,7 +69,7 @@ def layer_in_torch(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> 
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """The mean cross-entropy of logits (rows, classes) with class numbers, as torch's, and its gradient in the same pass."""
+    """The mean cross-entropy of logits (rows, classes) with class numbers, and its gradient in the same pass; no number is ignored."""
     usual = can_take(logits, targets) and not through_registry() and logits.dtype is torch.float32 and targets.dtype is torch.int64
     if usual and logits.dim() == 2 and targets.dim() == 1 and 0 < len(logits) == len(targets) and logits.shape[1]:
         loss: Tensor = _CrossEntropy.apply(logits, targets)  # type: ignore[no-untyped-call]

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from highwaynet.kernels.dense_layer import layer_backward, layer_forward, layer_in_torch
-from highwaynet.kernels.dense_stack import stack_backward, stack_forward, stack_in_torch
+from highwaynet.kernels.dense_stack import stack_backward, stack_fits, stack_forward, stack_in_torch
 from highwaynet.kernels.operators import can_take, compiled, gradients_in_torch, readable, through_registry
 
 
@@ -28,21 +28,33 @@ class Parameters(NamedTuple):
     head_bias: Tensor
 
 
-def can_network(x: Tensor, targets: Tensor, parameters: Parameters) -> bool:
+def can_network(x: Tensor, targets: Tensor, parameters: Parameters, kind: str) -> bool:
     """Whether `network_loss` can take x (rows, inputs), class numbers (rows) and the parameters; where it cannot, layers one by one do.
 
-    Not without gradients: it would compute them in vain.
+    Not where nothing wants a gradient: it would compute them in vain.
     """
     tensors = (x, *parameters)
     if not torch.is_grad_enabled() or not can_take(targets, *tensors) or through_registry() or torch.is_autocast_enabled("cpu"):
         return False
     if targets.dtype is not torch.int64 or any(tensor.dtype is not torch.float32 for tensor in tensors):
         return False
-    weight, bias = parameters.weight, parameters.bias
-    if not weight.is_contiguous() or not bias.is_contiguous():
-        return False
-    width = parameters.entry_weight.shape[-2]
-    return x.dim() == 2 and targets.shape == x.shape[:1] and len(x) > 0 and weight.shape[2] == width == parameters.head_weight.shape[1]
+    return _fits(x, targets, parameters, kind) and any(tensor.requires_grad for tensor in tensors)
+
+
+def _fits(x: Tensor, targets: Tensor, parameters: Parameters, kind: str) -> bool:
+    """The kernels are given addresses: every size is looked at here."""
+    entry_weight, entry_bias, weight, bias, head_weight, head_bias = parameters
+    rows, width, classes = len(targets), entry_weight.shape[-2], head_weight.shape[0]
+    return (
+        rows > 0
+        and targets.dim() == 1
+        and x.shape == (rows, entry_weight.shape[-1])
+        and entry_weight.numel() == width * entry_weight.shape[-1]
+        and entry_bias.numel() == width
+        and stack_fits(weight, bias, kind, width)
+        and head_weight.shape == (classes, width)
+        and head_bias.shape == (classes,)
+    )
 
 
 def network_loss(
@@ -66,7 +78,8 @@ class _Network(torch.autograd.Function):
         last, kept = stack_forward(first, weight, bias, kind, activation, closed, keep=True)
         logits = layer_forward(last, head_weight, head_bias, "identity")
         error = torch.empty_like(logits)
-        loss = compiled().cross_entropy(logits.data_ptr(), targets.contiguous().data_ptr(), error.data_ptr(), *logits.shape)
+        classes = targets.contiguous()
+        loss = compiled().cross_entropy(logits.data_ptr(), classes.data_ptr(), error.data_ptr(), *logits.shape)
 
         gz, gw, gb = stack_backward(error.mm(head_weight), weight, kept, kind, activation, closed)
         gz, entry_gb = layer_backward(gz, first, activation)

@@ -20,21 +20,24 @@ KINDS = {"highway": 0, "plain": 1, "residual": 2}
 """As in dense_stack.h."""
 
 
-def can_stack(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
+def can_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str) -> bool:
     """Whether the operators can take x (rows, width) and the parameters; where they cannot, the readable version in `layers` does.
 
     Raises:
         InputError: The environment variable HIGHWAYNET_KERNEL is wrong.
     """
-    return can_take(x, weight, bias) and _fits(x, weight, bias)
+    return can_take(x, weight, bias) and _fits(x, weight, bias, kind)
 
 
-def _fits(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    types = {x.dtype, weight.dtype, bias.dtype}
-    if types != {torch.float32} or x.dim() != 2 or weight.dim() != 3 or not weight.is_contiguous() or not bias.is_contiguous():
-        return False
-    layers, height, width = weight.shape
-    return x.shape[1] == width and height in {width, 2 * width} and tuple(bias.shape) == (layers, height)
+def _fits(x: Tensor, weight: Tensor, bias: Tensor, kind: str) -> bool:
+    return x.dtype is weight.dtype is bias.dtype is torch.float32 and x.dim() == 2 and stack_fits(weight, bias, kind, x.shape[1])
+
+
+def stack_fits(weight: Tensor, bias: Tensor, kind: str, width: int) -> bool:
+    """Whether shapes and memory of the parameters are those of such layers of this width: the kernel is given addresses alone."""
+    height = (2 if kind == "highway" else 1) * width
+    shapes = weight.dim() == 3 and weight.shape[1:] == (height, width) and bias.shape == weight.shape[:2]
+    return shapes and weight.is_contiguous() and bias.is_contiguous()
 
 
 def dense_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Collection[int] = ()) -> Tensor:
@@ -84,7 +87,7 @@ def dense_stack_gates(
 def _check(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str) -> None:
     if kind not in KINDS or activation not in ACTIVATIONS:
         raise ValueError(f"unknown kind {kind!r} or activation {activation!r}: choose of {', '.join(KINDS)} and {', '.join(ACTIVATIONS)}")
-    if not can_stack(x, weight, bias) or weight.shape[1] != (2 if kind == "highway" else 1) * weight.shape[2]:
+    if not can_stack(x, weight, bias, kind):
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (x, weight, bias))
         raise ValueError(f"no kernel for a {kind} stack of x, weight and bias with shapes {shapes} and type {x.dtype}: ask can_stack first")
 
@@ -200,7 +203,7 @@ LIBRARY.define(
 def _on_cpu(
     x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int], keep: bool
 ) -> tuple[Tensor, Tensor]:
-    if kind not in KINDS or activation not in ACTIVATIONS or not _fits(x, weight.contiguous(), bias.contiguous()):
+    if kind not in KINDS or activation not in ACTIVATIONS or not _fits(x, weight.contiguous(), bias.contiguous(), kind):
         raise ValueError(f"highwaynet::dense_stack cannot take these shapes or names: {tuple(x.shape)}, {tuple(weight.shape)}, {kind!r}")
     y, kept = stack_forward(x, weight.contiguous(), bias.contiguous(), kind, activation, closed, keep=keep)
     return y, kept if keep else kept.new_empty(0)

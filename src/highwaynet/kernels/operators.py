@@ -94,7 +94,8 @@ def gradients_in_torch(
     function: Callable[..., Tensor], inputs: tuple[Tensor, ...], needed: Sequence[bool], gy: Tensor
 ) -> tuple[Tensor | None, ...]:
     """The gradients of function(*inputs) that are needed, in torch's operators: for gradients of gradients, and for batches of them."""
-    with torch.enable_grad():
+    with torch.enable_grad():  # aliases: an input may depend on another one, and hooks on inputs are for whoever asked
+        inputs = tuple(tensor.view_as(tensor) for tensor in inputs)
         y = function(*inputs)
     wanted = [tensor for tensor, is_needed in zip(inputs, needed, strict=False) if is_needed]
     found = iter(torch.autograd.grad(y, wanted, gy, create_graph=torch.is_grad_enabled()))

@@ -117,7 +117,7 @@ class ConvHighway(nn.Module):
 
     def _tell(self, y: Tensor, h: Tensor, gates: tuple[Tensor, ...]) -> None:
         if self.observer is not None:
-            self.observer(1, output=y, state=h, transform=gates[0], carry=gates[1] if len(gates) > 1 else None)
+            self.observer(1, output=y, state=h, transform=gates[0], carry=gates[1] if len(gates) > 1 else None, axis=1)
 
     def extra_repr(self) -> str:
         """What printing the module shows."""

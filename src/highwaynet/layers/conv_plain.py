@@ -70,7 +70,7 @@ class ConvPlain(nn.Module):
         z = convolve(x, self.weight, self.bias, stride=self.stride, padding=self.padding)
         y = self._act(z if self.norm is None else self.norm(z))
         if self.observer is not None:
-            self.observer(1, output=y, state=y)
+            self.observer(1, output=y, state=y, axis=1)
         return y
 
     def extra_repr(self) -> str:

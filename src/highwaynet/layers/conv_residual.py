@@ -86,10 +86,10 @@ class ConvResidual(nn.Module):
         carried: Tensor = self.shortcut(x)
         if self.closed_layers:
             if self.observer is not None:
-                self.observer(1, output=carried, state=torch.zeros_like(carried))
+                self.observer(1, output=carried, state=torch.zeros_like(carried), axis=1)
             return carried
         state = self.second(torch.relu(self.first(x)))
         y = torch.relu(channels_last(carried) + state)
         if self.observer is not None:
-            self.observer(1, output=y, state=state)
+            self.observer(1, output=y, state=state, axis=1)
         return y

@@ -15,8 +15,8 @@ def auto_gate_bias(depth: int, *, convolutional: bool = False) -> float:
     Convolutional networks follow the paper's guideline, −1, −2, −3 at about 10, 20, 30 layers: −depth/10, within [−4, −1].
 
     Dense networks follow −1 − 3·log10(depth/10), within the paper's range [−10, −1]: −1 up to 10 layers, −4 at 100, −7 at 1000. That is
-    near the best start value at each depth up to 100 (benchmarks/gate_bias_rule.py, results/gate-bias-rule.json), and beyond it a network
-    with the bias of 100 layers learns late or not at all, where this one learns at once (results/deep-gate-bias). With a bias too high for
+    near the best start value at each depth up to 100 (benchmarks/gate_bias_rule.py, results/gate-bias-rule.json), and lets 200, 500 and
+    1000 layers learn in their first epoch, where 200 layers with −4 have hardly begun (results/deep-gate-bias). With a bias too high for
     its depth a network does not begin to learn, with one too low it begins later.
 
     >>> [auto_gate_bias(depth, convolutional=True) for depth in (5, 10, 20, 30, 100)]

@@ -48,6 +48,7 @@ class Highway(nn.Module):
         self.gate = gate
         self.carry = carry
         self.closed_layers = frozenset()
+        self._axis = 1 if type(_last_layer(gate)).__name__.startswith("Conv") else -1  # of blocks or maps
         for name, module, sign in (("gate", gate, 1.0), ("carry", carry, -1.0)):
             if module is None:
                 continue
@@ -67,10 +68,11 @@ class Highway(nn.Module):
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
         """The layer's output y; with `return_gates` also T, and C if there is a carry gate: (y, T) or (y, T, C)."""
         if 1 in self.closed_layers:
-            gates = (torch.zeros_like(x),) if self.carry is None else (torch.zeros_like(x), torch.ones_like(x))
+            zeros = torch.zeros_like(x)
+            ones = None if self.carry is None else torch.ones_like(x)
             if self.observer is not None:
-                self.observer(1, output=x, state=torch.zeros_like(x), transform=gates[0], carry=gates[-1] if self.carry else None)
-            return (x, *gates) if return_gates else x
+                self.observer(1, output=x, state=zeros, transform=zeros, carry=ones, axis=self._axis)
+            return (x, zeros, *([] if ones is None else [ones])) if return_gates else x
         h, t = self.transform(x), torch.sigmoid(self.gate(x))
         c = None if self.carry is None else torch.sigmoid(self.carry(x))
         for name, value in (("transform", h), ("gate", t), ("carry", c)):
@@ -81,7 +83,7 @@ class Highway(nn.Module):
                 )
         y = mix(x, h, t, c)
         if self.observer is not None:
-            self.observer(1, output=y, state=h, transform=t, carry=c)
+            self.observer(1, output=y, state=h, transform=t, carry=c, axis=self._axis)
         if not return_gates:
             return y
         return (y, t) if c is None else (y, t, c)

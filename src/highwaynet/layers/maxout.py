@@ -20,7 +20,7 @@ def _largest(z: Tensor, pieces: int) -> Tensor:
 
 def _told(observer: Observer | None, y: Tensor) -> Tensor:
     if observer is not None:
-        observer(1, output=y, state=y)
+        observer(1, output=y, state=y, axis=1)
     return y
 
 

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from highwaynet.layers.lesion import Gated
+from highwaynet.layers.lesion import gated_modules
 
 Quantity = Literal["transform", "carry", "state", "output"]
 """Transform gates T, carry gates C (1 − T where they are coupled), block states H, block outputs y."""
@@ -22,8 +22,10 @@ QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 class Observer(Protocol):
     """Told what one layer of a module computed."""
 
-    def __call__(self, number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None) -> None:
-        """`number` counts from 1 within the module; a tensor has the batch as its first axis; coupled carry gates are left out."""
+    def __call__(
+        self, number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None, axis: int = -1
+    ) -> None:
+        """`number` counts from 1 within the module; `axis` holds the blocks or maps; coupled carry gates are left out."""
 
 
 @runtime_checkable
@@ -51,18 +53,18 @@ class Recording:
         self._class_sums = torch.zeros(0, 0, dtype=torch.float64)
         self._class_counts = torch.zeros(0, dtype=torch.float64)
 
-    def add(self, values: Tensor, labels: Tensor | None) -> None:
-        """Count a batch: (batch, ..., width), or maps (batch, maps, height, width)."""
-        values = values.detach()
+    def add(self, values: Tensor, labels: Tensor | None, axis: int = -1) -> None:
+        """Count a batch, whose first axis is the samples and `axis` the blocks or maps; a single axis is one sample."""
+        values = values.detach().cpu()
+        values = values[None] if values.dim() == 1 else values
         if self._kept is not None:
-            self._kept.append(values.cpu().clone())
-        exact = values.double().cpu()
-        # (batch, places, width)
-        rows = exact.flatten(2).transpose(1, 2) if values.dim() == 4 else exact.reshape(len(exact), -1, exact.shape[-1])
+            self._kept.append(values.clone())
+        if not values.numel():
+            return
+        ordered = values.double().movedim(axis, -1)
+        rows = ordered.reshape(len(ordered), -1, ordered.shape[-1])  # (batch, places, width)
         batch, places, width = rows.shape
         count = batch * places
-        if not count:
-            return
         if not self._count:
             self._mean, self._squares = rows.new_zeros(width), rows.new_zeros(width)
         mean = rows.mean(dim=(0, 1))
@@ -116,6 +118,8 @@ class Recording:
         """Everything that was seen, (samples, ..., width) or (samples, maps, height, width); raises ValueError in streaming mode."""
         if self._kept is None:
             raise ValueError("values are not kept in streaming mode: leave out streaming=True, or use mean, variance and class_mean")
+        if len({values.shape[1:] for values in self._kept}) > 1:
+            raise ValueError("the batches had different shapes and cannot be put together: use mean, variance and class_mean")
         return torch.cat(self._kept) if self._kept else torch.empty(0)
 
 
@@ -134,9 +138,9 @@ class ObservedLayer:
         self._keep = keep
         self._recordings: dict[Quantity, Recording] = {}
 
-    def add(self, quantity: Quantity, values: Tensor, labels: Tensor | None) -> None:
+    def add(self, quantity: Quantity, values: Tensor, labels: Tensor | None, axis: int) -> None:
         """Count what was seen in a batch."""
-        self._recordings.setdefault(quantity, Recording(keep=self._keep)).add(values, labels)
+        self._recordings.setdefault(quantity, Recording(keep=self._keep)).add(values, labels, axis)
 
     def __contains__(self, quantity: object) -> bool:
         return quantity in self._recordings
@@ -156,8 +160,18 @@ class Observation:
 
     def __init__(self, layers: list[ObservedLayer]) -> None:
         self.layers = layers
-        self.labels: Tensor | None = None
+        self._labels: Tensor | None = None
+
+    @property
+    def labels(self) -> Tensor | None:
         """The class numbers of the batch that comes next; set them before each call of the model to get means by class."""
+        return self._labels
+
+    @labels.setter
+    def labels(self, labels: Tensor | None) -> None:
+        if labels is not None and (labels.dim() != 1 or labels.is_floating_point() or (labels.numel() and labels.min() < 0)):
+            raise ValueError("labels: give the class numbers of a batch, whole numbers from 0 in one axis")
+        self._labels = None if labels is None else labels.long()
 
     @property
     def gated(self) -> list[ObservedLayer]:
@@ -193,21 +207,34 @@ def observe(model: nn.Module, quantities: Collection[Quantity] = QUANTITIES, *, 
     if not modules:
         raise ValueError(f"{type(model).__name__} contains no layer that can be observed")
     seen = Observation([])
+    numbers = _lesion_numbers(model)
     before = [module.observer for _, module in modules]
+    mine: list[_Watch] = []
     try:
-        closable = 0
         for name, module in modules:
             layers = []
             for number in range(1, module.num_layers + 1):
                 place = (f"{name}, layer {number}" if name else f"layer {number}") if module.num_layers > 1 else name or "layer 1"
-                closable += isinstance(module, Gated)
-                layers.append(ObservedLayer(place, module, closable if isinstance(module, Gated) else None, keep=not streaming))  # type: ignore[arg-type]
+                first = numbers.get(id(module))
+                layers.append(ObservedLayer(place, module, first and first + number - 1, keep=not streaming))  # type: ignore[arg-type]
             seen.layers += layers
-            module.observer = _observer(seen, layers, wanted)
+            mine.append(_Watch(seen, layers, wanted))
+            module.observer = mine[-1]
         yield seen
     finally:
+        for watch in mine:
+            watch.active = False
         for (_, module), observer in zip(modules, before, strict=True):
             module.observer = observer
+
+
+def _lesion_numbers(model: nn.Module) -> dict[int, int]:
+    """By identity of each module that can be closed: the number that `lesion` gives to its first layer."""
+    numbers, first = {}, 1
+    for module in gated_modules(model):
+        numbers[id(module)] = first
+        first += module.num_layers
+    return numbers
 
 
 def observable_modules(model: nn.Module) -> list[tuple[str, Observable]]:
@@ -221,18 +248,30 @@ def observable_modules(model: nn.Module) -> list[tuple[str, Observable]]:
     return found
 
 
-def _observer(seen: Observation, layers: list[ObservedLayer], wanted: frozenset[Quantity]) -> Observer:
-    def told(number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None) -> None:
-        labels = seen.labels
+class _Watch:
+    """The observer of one module. Copies of the module have none, and nothing is counted after the end or in a backward pass."""
+
+    def __init__(self, seen: Observation, layers: list[ObservedLayer], wanted: frozenset[Quantity]) -> None:
+        self._seen, self._layers, self._wanted = seen, layers, wanted
+        self.active = True
+
+    def __deepcopy__(self, memo: dict[int, object]) -> None:
+        return None
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+    def __call__(
+        self, number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None, axis: int = -1
+    ) -> None:
+        if not self.active or torch._C._current_graph_task_id() != -1:  # activations that are computed again were seen before
+            return
+        labels = self._seen.labels
         if labels is not None and len(labels) != len(output):
             raise ValueError(f"labels of {len(labels)} samples were set, and {len(output)} came: set them before each call of the model")
-        layer = layers[number - 1]
-        for quantity, values in (("transform", transform), ("state", state), ("output", output)):
-            if values is not None and quantity in wanted:
-                layer.add(quantity, values, labels)
+        layer = self._layers[number - 1]
         if carry is None and transform is not None:
             carry = torch.ones_like(transform) - transform
-        if carry is not None and "carry" in wanted:
-            layer.add("carry", carry, labels)
-
-    return told
+        for quantity, values in (("transform", transform), ("carry", carry), ("state", state), ("output", output)):
+            if values is not None and quantity in self._wanted:
+                layer.add(quantity, values, labels, axis)

@@ -70,7 +70,7 @@ def open_layers(stack: Closable) -> list[tuple[Tensor, Tensor]]:
 def fused(stack: Fusable, x: Tensor) -> Tensor | None:
     """The output of the whole stack from the compiled operator, or None where that cannot be used: x is (..., width)."""
     rows, kind = x.reshape(-1, x.shape[-1]) if x.dim() != 2 else x, stack.kernel_kind
-    if kind is None or not can_stack(rows, stack.weight, stack.bias):
+    if kind is None or not can_stack(rows, stack.weight, stack.bias, kind):
         return None
     closed: frozenset[int] = getattr(stack, "closed_layers", frozenset())
 
@@ -87,15 +87,16 @@ def fused_inside(stack: Fusable, x: Tensor) -> tuple[Tensor, Tensor, Tensor] | N
     """
     rows, kind = x.reshape(-1, x.shape[-1]), stack.kernel_kind
     needs_graph = torch.is_grad_enabled() and (x.requires_grad or stack.weight.requires_grad or stack.bias.requires_grad)
-    if kind is None or needs_graph or not can_stack(rows, stack.weight, stack.bias):
+    if kind is None or needs_graph or not can_stack(rows, stack.weight, stack.bias, kind):
         return None
     y, h, t = dense_stack_gates(rows, stack.weight, stack.bias, kind, stack.activation, getattr(stack, "closed_layers", frozenset()))
-    return y.view(x.shape), h.view(-1, *x.shape), t.view(-1, *x.shape)
+    return y.view(x.shape), h.view(len(h), *x.shape), t.view(len(t), *x.shape)
 
 
 def single_layer(stack: StackT, number: int) -> StackT:
     """One layer of a stack (numbered from 1) as a stack of its own, on the same memory and without gradients."""
     layer = copy.copy(stack)
+    layer.__dict__["observer"] = None
     parameters = {name: getattr(stack, name).detach()[number - 1 : number] for name in ("weight", "bias")}
     layer.__dict__["_parameters"] = {name: nn.Parameter(part, requires_grad=False) for name, part in parameters.items()}
     if hasattr(stack, "closed_layers"):

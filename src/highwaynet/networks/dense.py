@@ -15,6 +15,7 @@ from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.networks.spec import NetworkSpec
 
 DenseStack = DenseHighway | DensePlain | DenseResidual
+_STACKS = (DenseHighway, DensePlain, DenseResidual)
 
 
 class DenseNetwork(nn.Module):
@@ -46,6 +47,8 @@ class DenseNetwork(nn.Module):
             targets: Class numbers (batch). Then (logits, loss) is returned: the mean cross-entropy, which alone carries gradients.
         """
         if targets is not None:
+            if return_gates:
+                raise ValueError("return_gates and targets: ask for gates or for the loss, not for both")
             return self._with_loss(x.flatten(1), targets)
         x = self.entry_dropout(self.entry(x.flatten(1)))  # (batch, width)
         if not return_gates:
@@ -56,18 +59,25 @@ class DenseNetwork(nn.Module):
 
     def _with_loss(self, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         entry, stack, head = self.entry, self.stack, self.head
-        kind = stack.kernel_kind
-        if kind is not None and stack.activation == entry.activation and not self._is_special():
+        kind = getattr(stack, "kernel_kind", None)
+        if kind is not None and not self._is_special():
             parameters = Parameters(entry.weight, entry.bias, stack.weight, stack.bias, head.weight, head.bias)
-            if can_network(x, targets, parameters):
+            if can_network(x, targets, parameters, kind):
                 return network_loss(x, targets, parameters, kind, stack.activation, sorted(getattr(stack, "closed_layers", ())))
-        logits: Tensor = self(x)
+        logits = self.forward(x)
+        assert isinstance(logits, Tensor)  # noqa: S101
         return logits.detach(), cross_entropy(logits, targets)
 
     def _is_special(self) -> bool:
-        """Whether anything but the layers' results is wanted: dropout, recomputation, observation."""
-        observed = self.entry.observer is not None or self.stack.observer is not None
-        return observed or self.stack.recomputes or self.entry_dropout.is_active() or self.head_dropout.is_active()
+        """Whether it takes more than the parameters: dropout, recomputation, observation, hooks, modules that are not the usual ones."""
+        entry, stack, head = self.entry, self.stack, self.head
+        if type(entry) is not DensePlain or type(stack) not in _STACKS or type(head) is not nn.Linear or head.bias is None:
+            return True
+        if entry.observer is not None or stack.observer is not None or stack.recomputes or stack.activation != entry.activation:
+            return True
+        if any(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks for module in (entry, stack, head)):
+            return True
+        return self.entry_dropout.is_active() or self.head_dropout.is_active()
 
     def without(self, layers: Iterable[int]) -> "DenseNetwork":
         """The network with these layers of its stack removed, numbered from 1; the first plain layer is not counted."""

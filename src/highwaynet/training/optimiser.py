@@ -29,7 +29,10 @@ class ThinSGD(torch.optim.SGD):
     """torch's SGD, straight to its fused operator: for a thin network the way there takes three times as long as the work."""
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients."""
+        """Forget all gradients, or fill them with zeros."""
+        if not set_to_none:
+            super().zero_grad(set_to_none=False)
+            return
         for group in self.param_groups:
             for parameter in group["params"]:
                 parameter.grad = None
@@ -37,6 +40,8 @@ class ThinSGD(torch.optim.SGD):
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """One update; the first one makes the velocities, and is torch's."""
+        if self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
+            return self._with_hooks(closure)
         if closure or not all(group["fused"] and self._is_under_way(group) for group in self.param_groups):
             return super().step(closure)
         for group in self.param_groups:
@@ -49,12 +54,18 @@ class ThinSGD(torch.optim.SGD):
                 weight_decay=group["weight_decay"],
                 momentum=group["momentum"],
                 lr=group["lr"],
-                dampening=0.0,
+                dampening=group["dampening"],
                 nesterov=group["nesterov"],
-                maximize=False,
+                maximize=group["maximize"],
                 is_first_step=False,
+                grad_scale=getattr(self, "grad_scale", None),
+                found_inf=getattr(self, "found_inf", None),
             )
         return None
+
+    def _with_hooks(self, closure: Any) -> Any:
+        step: Any = torch.optim.SGD.step
+        return (step if getattr(step, "hooked", False) else self.profile_hook_step(step))(self, closure)
 
     def _is_under_way(self, group: dict[str, Any]) -> bool:
         if any(parameter.grad is None for parameter in group["params"]):
