@@ -12,7 +12,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.runs.load import load_network
 from highwaynet.runs.records import EpochRecord
 from highwaynet.runs.spec import with_training
-from highwaynet.training.computing import choose_device, computing_for
+from highwaynet.training.computing import check_computing, choose_device, computing_for, has_compiler
 from highwaynet.training.loop import train
 from training.test_resuming import results, stop_after
 
@@ -55,12 +55,20 @@ def test_mixed_precision_resumes_with_its_loss_scaling(tmp_path: Path) -> None:
     assert results(tmp_path / "run") == results(calm.path)
 
 
+def test_compiling_without_a_compiler_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(InputError, match="needs a C\\+\\+ compiler"):
+        train(RunSpec(training=TrainingSpec(epochs=1, compile=True)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("name", ["fc-highway", "mnist-highway-16"])
 def test_recomputing_changes_nothing_but_memory(name: str, tmp_path: Path) -> None:
     plain, saving = history(tmp_path / "a", name), history(tmp_path / "b", name, recompute=True)
     assert plain == saving
 
 
+@pytest.mark.skipif(not has_compiler(), reason="torch.compile needs a C++ compiler")
 def test_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = RunSpec(network=NetworkSpec(depth=4, width=8), training=TrainingSpec(epochs=6, batch_size=647, threads=1, learning_rate=0.5))
     compiling = with_training(spec, compile=True)
@@ -86,7 +94,7 @@ def test_devices() -> None:
         choose_device("cuda:99")
     assert computing_for(TrainingSpec(device="cpu"), 3).device == torch.device("cpu")
     with pytest.raises(InputError, match="mps has no such numbers"):
-        computing_for(TrainingSpec(device="mps", precision="float64"), 0)
+        check_computing(TrainingSpec(device="mps", precision="float64"))
 
 
 def test_the_device_is_where_the_network_and_each_batch_go(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Where and in which numbers a run computes. The rest of the loop does not know."""
 
+import os
+import shutil
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -49,13 +51,24 @@ def choose_device(wanted: str | None) -> str:
     return wanted
 
 
+def has_compiler() -> bool:
+    """Whether torch.compile finds a C++ compiler, which it needs on the processor."""
+    return any(shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name)
+
+
+def check_computing(training: TrainingSpec) -> None:
+    """Raise InputError where the device, which is known by now, cannot do what is wanted."""
+    if training.compile and training.device == "cpu" and not has_compiler():
+        raise InputError("training.compile = true: torch.compile needs a C++ compiler and finds none; install one, or leave it out")
+    if training.device == "mps" and training.precision == "float64":
+        raise InputError("training.precision = 'float64': mps has no such numbers; choose float32, or training.device = 'cpu'")
+
+
 def computing_for(training: TrainingSpec, local_rank: int) -> Computing:
     """How a run computes in this process; each process on a machine has a GPU of its own."""
     name = training.device or "cpu"
     if name in {"cuda", "xpu"}:
         name = f"{name}:{local_rank}"
         choose_device(name)
-    if name == "mps" and training.precision == "float64":
-        raise InputError("training.precision = 'float64': mps has no such numbers; choose float32, or training.device = 'cpu'")
     dtype = torch.float64 if training.precision == "float64" else torch.float32
     return Computing(torch.device(name), dtype, _MIXED.get(training.precision))

@@ -14,7 +14,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.spec import SPEC, RunSpec, parse_toml, spec_from_values, with_training
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
-from highwaynet.training.computing import choose_device
+from highwaynet.training.computing import check_computing, choose_device
 from highwaynet.training.distribution import World
 from highwaynet.training.suitability import check_fit, for_few_samples
 from highwaynet.training.tensorboard import summary_writer
@@ -43,6 +43,7 @@ def set_up(spec: RunSpec, path: Path, *, overwrite: bool, resume: bool, world: W
         threads=spec.training.threads or known.threads or torch.get_num_threads(),
         device=choose_device(spec.training.device or known.device),
     )
+    check_computing(spec.training)
     torch.set_num_threads(spec.training.threads or 1)
     run = RunDirectory(path)
     data = _load(spec, run, world, resumes=stored is not None)
