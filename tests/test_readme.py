@@ -80,6 +80,13 @@ def test_the_page_of_settings_is_up_to_date() -> None:
     assert (ROOT / "docs" / "SETTINGS.md").read_text() == page(), "run python docs/settings.py"
 
 
+def test_the_page_about_the_inside_is_up_to_date() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "inside.py"))["page"]
+    assert (ROOT / "docs" / "INSIDE.md").read_text() == page(), "run python docs/inside.py"
+    for path in re.findall(r"\]\(\.\./(results/[^)]*)\)", page()):
+        assert (ROOT / path).exists()
+
+
 def test_every_command_in_the_readme_exists(highway: Highway) -> None:
     commands = {line.split()[1] for line in README.splitlines() if line.startswith("highway ")}
     assert commands >= {"train", "evaluate", "report", "networks", "data", "predict"}

@@ -140,7 +140,8 @@ class Study:
             except ValueError as error:
                 raise InputError(f"{self.run.path}: {error}") from error
 
-        return self._recorded("refinement", RefinementRecord, make)
+        samples = min(ENOUGH, len(self.data.train))
+        return self._recorded("refinement", RefinementRecord, make, still=lambda known: known.samples == samples)
 
     def lesions(self, part: Part = "train", samples: int | None = None, progress: Progress | None = None) -> LesionsRecord:
         """The network with each single layer closed."""
