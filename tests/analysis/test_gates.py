@@ -1,13 +1,15 @@
 """Gates and routes on networks small enough to compute by hand."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from highwaynet import NetworkSpec, build_network
-from highwaynet.analysis import routing, watching
+from highwaynet import ConvHighway, DenseHighway, Highway, NetworkSpec, build_network
+from highwaynet.analysis import watching
 from highwaynet.analysis.gates import analyse_gates
 from highwaynet.analysis.records import Origin
 from highwaynet.analysis.routing import analyse_routing, static_twin
@@ -39,7 +41,9 @@ def test_gates_by_hand(two_by_two: DenseNetwork, split: Split, origin: Origin) -
     assert record.sample_outputs == pytest.approx(np.array([[first(1), first(0)], [0.5 * first(1), 0.75 * first(0)]]), rel=1e-6)
     assert record.open_share.tolist() == [0.5, 0.0], "of the four gates of layer 1, those of x = 1 are above 1/2"
     assert record.closed_share.tolist() == [0.0, 0.0]
-    assert (record.start_bias, record.samples, record.sample, record.part) == (-1.0, 2, 1, "train")
+    assert record.start_bias.tolist() == [-1.0, -1.0]
+    assert record.fell == 0.25, "of 0, 0, 0 and log(1/3) the last is below −1"
+    assert (record.samples, record.sample, record.part) == (2, 1, "train")
     with torch.no_grad():
         two_by_two.stack.bias[1, 3] = -5.0
     assert analyse_gates(two_by_two, split, origin=origin).closed_share.tolist() == [0.0, 0.5]
@@ -78,7 +82,7 @@ def test_routing_by_hand(two_by_two: DenseNetwork, split: Split, origin: Origin)
 def test_static_twins_do_not_look_at_the_input(images: Split) -> None:
     network = build_network(NetworkSpec(name="highway-a"), (1, 4, 4), 2, generator=torch.Generator().manual_seed(0)).eval()
     means = [torch.full((width,), 0.3, dtype=torch.float64) for width in (16, 16, 32, 32, 64, 64)]
-    gates = static_twin(network, means)(images.inputs, return_gates=True)[1]
+    gates = static_twin(network, means, means)(images.inputs, return_gates=True)[1]
     assert all(torch.allclose(gate, torch.full_like(gate, 0.3), atol=1e-6) for gate in gates)
     assert not torch.allclose(network(images.inputs, return_gates=True)[1][0], torch.tensor(0.3), atol=1e-6), "the network is untouched"
 
@@ -102,13 +106,14 @@ def test_records_do_not_depend_on_the_batch_size(images: Split, origin: Origin, 
     network = build_network(NetworkSpec(name="highway-a"), (1, 4, 4), 2, generator=torch.Generator().manual_seed(0)).eval()
     outputs = network(images.inputs)
     whole = (analyse_gates(network, images, origin=origin), analyse_routing(network, images, origin=origin))
-    monkeypatch.setattr(watching, "BATCH", batch)
-    monkeypatch.setattr(routing, "BATCH", batch)
+    monkeypatch.setattr(watching, "CONVOLUTIONAL_BATCH", batch)
     parts = (analyse_gates(network, images, origin=origin), analyse_routing(network, images, origin=origin))
     for one, other in zip(whole, parts, strict=True):
         for name, value in one:
             if isinstance(value, np.ndarray):
                 np.testing.assert_allclose(getattr(other, name), value, rtol=1e-6, atol=1e-6)
+            else:
+                assert getattr(other, name) == value
     assert torch.equal(network(images.inputs), outputs), "the network is as before"
 
 
@@ -118,6 +123,61 @@ def test_what_cannot_be_asked(two_by_two: DenseNetwork, split: Split, origin: Or
         analyse_gates(network, split, origin=origin)
     with pytest.raises(ValueError, match="sample = 2: there are 2 samples"):
         analyse_gates(two_by_two, split, origin=origin, sample=2)
+
+
+def test_identical_images_take_one_route(images: Split, origin: Origin) -> None:
+    network = build_network(NetworkSpec(name="highway-a"), (1, 4, 4), 2, generator=torch.Generator().manual_seed(0)).eval()
+    same = replace(images, rows=torch.zeros(6, dtype=torch.int64), targets=torch.zeros(6, dtype=torch.int64))
+    record = analyse_routing(network, same, origin=origin)
+    assert record.input_share.tolist() == pytest.approx([0.0] * 6, abs=1e-6), "pixels are not the input"
+    assert record.static.loss == pytest.approx(record.intact.loss, rel=0.2)
+
+
+def test_gates_of_maps_are_counted_pixel_by_pixel(images: Split, origin: Origin) -> None:
+    network = build_network(NetworkSpec(name="highway-a"), (1, 4, 4), 2, generator=torch.Generator().manual_seed(0)).eval()
+    with torch.no_grad():
+        for module in network.modules():
+            if isinstance(module, ConvHighway):
+                module.gate_weight.mul_(20)
+    record = analyse_gates(network, images, origin=origin)
+    gates = [gate.detach() for gate in network(images.inputs, return_gates=True)[1]]
+    assert record.closed_share == pytest.approx([(gate < 0.1).double().mean().item() for gate in gates], rel=1e-5)
+    assert record.open_share == pytest.approx([(gate > 0.5).double().mean().item() for gate in gates], rel=1e-5)
+    per_sample = torch.cat([(gate < 0.1).double().mean(dim=(2, 3)) for gate in gates], dim=1).mean(dim=1)
+    assert record.sparsity[[0, -1]] == pytest.approx([per_sample.min().item(), per_sample.max().item()], rel=1e-5)
+
+
+def test_an_independent_carry_is_held_too(split: Split) -> None:
+    network = build_network(NetworkSpec(depth=3, width=2, carry="independent"), (2,), 2).eval()
+    half = [torch.full((2,), 0.5, dtype=torch.float64)] * 2
+    _, t, c = static_twin(network, half, [0.25 + one for one in half])(torch.rand(4, 2), return_gates=True)
+    assert torch.allclose(t, torch.tensor(0.5))
+    assert torch.allclose(c, torch.tensor(0.75))
+
+
+class Own(nn.Module):
+    """A user's model: a stack on sequences, and a highway around a layer of the user's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = DenseHighway(2, layers=2, gate_bias=-3.0)
+        self.last = Highway(nn.Tanh(), gate=nn.Linear(2, 2), gate_bias=-1.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.last(self.stack(x[:, None].expand(-1, 3, -1))).mean(dim=1)
+        return y
+
+
+def test_gates_of_anyones_network(split: Split, origin: Origin) -> None:
+    model = Own()
+    model.stack.eval()
+    record = analyse_gates(model, split, origin=origin)
+    assert record.start_bias.tolist() == [-3.0, -3.0, -1.0]
+    assert record.bias.shape == record.mean.shape == record.sample_gates.shape == (3, 2)
+    assert not record.convolutional
+    assert (model.training, model.stack.training) == (True, False), "each module is in its own mode again"
+    with pytest.raises(ValueError, match="has others besides"):
+        analyse_routing(model, split, origin=origin)
 
 
 def test_the_mode_comes_back_when_something_raises(two_by_two: DenseNetwork, split: Split, origin: Origin) -> None:

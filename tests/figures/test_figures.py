@@ -60,7 +60,7 @@ def gates_record(layers: int = 49, blocks: int = 50, widths: Sequence[int] | Non
     random = np.random.default_rng(0)
     bias, gates, outputs = (noise * random.normal(size=(len(widths), max(widths))) for _ in range(3))
     return GatesRecord(
-        **ORIGIN | {"convolutional": False, "start_bias": -2.0} | more, sample=3,
+        **ORIGIN | {"convolutional": False, "start_bias": np.full(len(widths), -2.0)} | more, sample=3, sparsity=np.linspace(0.5, 0.9, 7),
         bias=ragged(bias - 2, widths), mean=ragged(sigmoid(bias - 2), widths),
         sample_gates=ragged(sigmoid(3 * gates - 2), widths), sample_outputs=ragged(outputs, widths),
         open_share=np.full(len(widths), 0.1), closed_share=np.full(len(widths), 0.7),
@@ -385,7 +385,7 @@ def test_captions() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".PDF"])
-@pytest.mark.parametrize("name", ["gate map, maps", "lesions, both parts"])
+@pytest.mark.parametrize("name", ["gates, maps", "lesions, both parts"])
 def test_files_are_the_same_for_the_same_data_and_tell_the_caption(suffix: str, name: str, tmp_path: Path) -> None:
     figure, path = FIGURES[name](), tmp_path / f"one{suffix}"
     save_figure(figure, path, LONG)
@@ -445,7 +445,7 @@ def test_lesion_findings() -> None:
 def test_gate_findings() -> None:
     nan = math.nan
     record = GatesRecord(
-        **ORIGIN, start_bias=-2, bias=[[-3, -1], [-4, -2.5]], mean=[[0.1, 0.2], [0.4, 0.5]], sample=0,
+        **ORIGIN, start_bias=[-2, -2], sparsity=[0.75] * 7, bias=[[-3, -1], [-4, -2.5]], mean=[[0.1, 0.2], [0.4, 0.5]], sample=0,
         sample_gates=[[0, 0]] * 2, sample_outputs=[[0, 0]] * 2, open_share=[0.0, 0.5], closed_share=[1.0, 0.5],
     )  # fmt: skip
     assert told(gate_finding, record) == (
@@ -490,22 +490,22 @@ def test_pairs_findings() -> None:
     nan = math.nan
     pairs = [[2.0, 4.5, 2.0], [4.5, 1.5, 1.5], [2.0, 1.5, 1.0]]
     assert told(pairs_finding, pairs_of(1.0, pairs, [[2.0, 4.5, 4.6], [nan, 1.005, 1.09], [nan, nan, 1.0]])) == (
-        "The longest span of layers that can be closed with at most 1 % change of the training loss (1.00) has 1 layer (3), "
-        "with at most 10 % 2 layers (2 to 3). "
+        "The longest span of layers that can be closed with at most 1 % change of the loss (1.00 over 60,000 training samples) "
+        "has 1 layer (3), with at most 10 % 2 layers (2 to 3). "
         "Layers 1 and 2 interact most: closing both changes the loss by +3.50, closing each alone by +1.00 and +0.500."
     )
     assert told(pairs_finding, pairs_of(1.0, [[0.5, 0.5], [0.5, 0.5]], [[1.05, 2], [nan, 2]])) == (
-        "No layer can be closed with at most 1 % change of the training loss (1.00); "
+        "No layer can be closed with at most 1 % change of the loss (1.00 over 60,000 training samples); "
         "the longest span that can be closed with at most 10 % has 1 layer (1). "
         "Layers 1 and 2 interact most: closing both changes the loss by −0.500, closing each alone by −0.500 and −0.500."
     )
     assert told(pairs_finding, pairs_of(1.0, [[2.0, 3.0], [3.0, 2.0]], [[2, 3], [nan, 2]])) == (
-        "No layer can be closed with at most 10 % change of the training loss (1.00). "
+        "No layer can be closed with at most 10 % change of the loss (1.00 over 60,000 training samples). "
         "No two layers interact: closing both changes the loss by the sum of what closing each does."
     )
     assert told(pairs_finding, pairs_of(0.0, [[0.0]], [[0.0]])) == (
-        "The longest span of layers that can be closed with at most 1 % change of the training loss (0) has 1 layer (1), "
-        "with at most 10 % 1 layer (1)."
+        "The longest span of layers that can be closed with at most 1 % change of the loss (0 over 60,000 training samples) "
+        "has 1 layer (1), with at most 10 % 1 layer (1)."
     )
 
 
@@ -525,13 +525,13 @@ def test_deletions_findings() -> None:
     tables = [[0.98, 0.97, 0.1], [0.9, 0.95, 0.9], [0.5, 0.6, 0.7], [0.1, 0.1, 0.1]]
     record = deletions_of(0.99, (1, 2, 5, 9), tables, (1, 9), [[0.9, 0.9, 0.8], [0.3, 0.2, 0.1]], [[0.9, 0.9, 0.8], [-0.1, -0.2, 0.0]])
     assert told(deletions_finding, record) == (
-        "The intact network's training accuracy is 99.00 %. "
+        "The intact network's accuracy is 99.00 % over 60,000 training samples. "
         "With random layers deleted its median is 97.00 % (1 of 9), 60.00 % (5 of 9) and 10.00 % (all 9). "
         "At least 90 % of it is kept with up to 2 layers deleted. "
         "With random layers swapped its median is 90.00 % after 1 swap (Kendall's τ 0.9) and 20.00 % after 9 swaps (Kendall's τ −0.1)."
     )
     assert told(deletions_finding, deletions_of(None, (1,), [[0.5, 0.4, 0.6]])) == (
-        "The intact network's training loss is 0.100. With random layers deleted its median is 0.500 (the only one)."
+        "The intact network's loss is 0.100 over 60,000 training samples. With random layers deleted its median is 0.500 (the only one)."
     )
 
 

@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from highwaynet.analysis.watching import Progress
@@ -27,7 +26,7 @@ from highwaynet.networks.convolutional import ConvNetwork
 from highwaynet.networks.dense import DenseNetwork
 from highwaynet.networks.layerwise import layerwise
 from highwaynet.runs.records import Score
-from highwaynet.training.evaluation import EVALUATION_BATCH, evaluate
+from highwaynet.training.evaluation import EVALUATION_BATCH, evaluate, evaluating
 from highwaynet.training.objective import Tally, loss_function
 
 Route = tuple[int, ...]
@@ -58,7 +57,7 @@ def score_routes(network: nn.Module, split: Split, routes: Iterable[Route], prog
         progress: Told (done, total).
     """
     distinct, chain = sorted(set(routes)), _chain(network)
-    with _evaluating(network):
+    with evaluating(network):
         if chain is None:
             return _one_by_one(network, split, distinct, progress)
         return _together(chain, next(network.parameters()), split, distinct, progress)
@@ -73,18 +72,6 @@ def exchangeable(network: nn.Module) -> list[list[int]]:
     chain = _chain(network)
     groups = _stacks(network) if chain is None else chain.alike()
     return [group for group in groups if len(group) > 1]
-
-
-@contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode; at the end every module is in its own mode again."""
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 # ----- Any model
@@ -248,19 +235,18 @@ def _together(chain: _Chain, weights: Tensor, split: Split, routes: Sequence[Rou
     record = split.preparation.record
     steps, tallies = _plan(chain, routes), [Tally(record) for _ in routes]
     done, total = 0, len(routes) * math.ceil(len(split) / EVALUATION_BATCH)
-    with torch.inference_mode():
-        for inputs, targets in split.batches(EVALUATION_BATCH):
-            states = {0: _through(chain.start, inputs.to(weights))}
-            for step, tally in zip(steps, tallies, strict=True):
-                x = states[step.start]
-                for modules, place in step.stretches:
-                    x = states[place] = _through(modules, x)
-                outputs = x.cpu()
-                tally.add(loss_function(record, outputs, targets), outputs, targets)
-                states = {place: states[place] for place in step.needed}
-                done += 1
-                if progress:
-                    progress(done, total)
+    for inputs, targets in split.batches(EVALUATION_BATCH):
+        states = {0: _through(chain.start, inputs.to(weights))}
+        for step, tally in zip(steps, tallies, strict=True):
+            x = states[step.start]
+            for modules, place in step.stretches:
+                x = states[place] = _through(modules, x)
+            outputs = x.cpu()
+            tally.add(loss_function(record, outputs, targets), outputs, targets)
+            states = {place: states[place] for place in step.needed}
+            done += 1
+            if progress:
+                progress(done, total)
     return {route: tally.score() for route, tally in zip(routes, tallies, strict=True)}
 
 

@@ -22,8 +22,8 @@ from highwaynet.analysis.records import (
     RoutingRecord,
 )
 from highwaynet.analysis.refinement import analyse_refinement
-from highwaynet.analysis.routing import analyse_routing
-from highwaynet.analysis.watching import Progress, highway_modules
+from highwaynet.analysis.routing import analyse_routing, highway_modules
+from highwaynet.analysis.watching import Progress
 from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import Dataset, Split
 from highwaynet.data.load import load_dataset
@@ -105,13 +105,13 @@ class Study:
 
         return self._recorded("evaluation", EvaluationRecord, make)
 
-    def gates(self, sample: int | None = None, progress: Progress | None = None) -> GatesRecord:
-        """Which transform gates open over the training data, and for one sample; by default the first, or the one that was shown before."""
+    def gates(self, sample: int = 0, progress: Progress | None = None) -> GatesRecord:
+        """Which transform gates open over the training data, and for one sample."""
         return self._recorded(
             "gates",
             GatesRecord,
-            lambda: analyse_gates(self.network, self.data.train, origin=self._origin("train"), sample=sample or 0, progress=progress),
-            still=lambda known: sample in {None, known.sample},
+            lambda: analyse_gates(self.network, self.data.train, origin=self._origin("train"), sample=sample, progress=progress),
+            still=lambda known: known.sample == sample,
         )
 
     def routing(self, progress: Progress | None = None) -> RoutingRecord:
@@ -133,50 +133,59 @@ class Study:
 
     def refinement(self, progress: Progress | None = None) -> RefinementRecord:
         """How far each layer's output is from the last one's; raises InputError where no two layers in a row have the same shape."""
-
-        def make() -> RefinementRecord:
-            try:
-                return analyse_refinement(self.network, self.data.train.spread(ENOUGH), origin=self._origin("train"), progress=progress)
-            except ValueError as error:
-                raise InputError(f"{self.run.path}: {error}") from error
-
-        samples = min(ENOUGH, len(self.data.train))
-        return self._recorded("refinement", RefinementRecord, make, still=lambda known: known.samples == samples)
+        return self._recorded(
+            "refinement",
+            RefinementRecord,
+            lambda: self._asked(analyse_refinement, self._split("train", ENOUGH), origin=self._origin("train"), progress=progress),
+            still=lambda known: known.samples == self._count("train", ENOUGH),
+        )
 
     def lesions(self, part: Part = "train", samples: int | None = None, progress: Progress | None = None) -> LesionsRecord:
         """The network with each single layer closed."""
-        split = self._split(part, samples)
         return self._recorded(
             f"lesions-{part}",
             LesionsRecord,
-            lambda: analyse_lesions(self.network, split, origin=self._origin(part), progress=progress),
-            still=lambda known: known.samples == len(split),
+            lambda: analyse_lesions(self.network, self._split(part, samples), origin=self._origin(part), progress=progress),
+            still=lambda known: known.samples == self._count(part, samples),
         )
 
     def pairs(self, part: Part = "train", samples: int | None = MANY, progress: Progress | None = None) -> PairsRecord:
         """The network with two layers closed, and with spans of layers closed."""
-        split = self._split(part, samples)
         return self._recorded(
             f"pairs-{part}",
             PairsRecord,
-            lambda: analyse_pairs(self.network, split, origin=self._origin(part), progress=progress),
-            still=lambda known: known.samples == len(split),
+            lambda: self._asked(analyse_pairs, self._split(part, samples), origin=self._origin(part), progress=progress),
+            still=lambda known: known.samples == self._count(part, samples),
         )
 
     def deletions(
         self, part: Part = "train", samples: int | None = MANY, seed: int = 0, progress: Progress | None = None
     ) -> DeletionsRecord:
         """The network with many random layers closed, and in other orders."""
-        split = self._split(part, samples)
         return self._recorded(
             f"deletions-{part}",
             DeletionsRecord,
-            lambda: analyse_deletions(self.network, split, origin=self._origin(part), seed=seed, progress=progress),
-            still=lambda known: known.samples == len(split) and known.seed == seed,
+            lambda: analyse_deletions(self.network, self._split(part, samples), origin=self._origin(part), seed=seed, progress=progress),
+            still=lambda known: known.samples == self._count(part, samples) and known.seed == seed,
         )
+
+    def _asked(self, analyse: Callable[..., RecordT], split: Split, **arguments: object) -> RecordT:
+        """An analysis that not every network can be asked; raises InputError with its reason."""
+        try:
+            return analyse(self.network, split, **arguments)
+        except ValueError as error:
+            raise InputError(f"{self.run.path}: {error}") from error
 
     def _origin(self, part: Part) -> Origin:
         return Origin(self._fingerprint, self._about, part)
+
+    def count(self, part: Part) -> int:
+        """How many samples a part has; known without the data."""
+        record = self._preparation.record
+        return {"train": record.train, "validation": record.validation, "test": record.test}[part]
+
+    def _count(self, part: Part, samples: int | None) -> int:
+        return self.count(part) if samples is None else min(samples, self.count(part))
 
     def _split(self, part: Part, samples: int | None) -> Split:
         split = self.data.part(part)

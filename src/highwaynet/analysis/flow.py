@@ -150,7 +150,7 @@ def _add_batch(pieces: list[nn.Module], meters: list[_Meter | None], x: Tensor, 
         for piece, meter in zip(pieces, meters, strict=True):
             x = piece(x)
             if meter:
-                meter.outputs.add(x, None)
+                meter.outputs.add(x, None, axis=1)  # of maps and of units
                 seen.append((meter, x))
         loss = loss_function(record, x, targets)
         asked = [tensor for meter, output in seen for tensor in (output, *meter.weights)]

@@ -1,24 +1,26 @@
 """Which transform gates open (figure 2 of the paper)."""
 
+from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from highwaynet.analysis.records import GatesRecord, Origin
-from highwaynet.analysis.watching import Progress, by_block, highway_modules, table, watched
+from highwaynet.analysis.records import QUANTILES, GatesRecord, Origin
+from highwaynet.analysis.watching import Progress, is_convolutional, mean_over_places, table, watched
 from highwaynet.data.dataset import Split
-from highwaynet.layers.conv_highway import ConvHighway
+from highwaynet.layers.observation import ObservedLayer
 
 OPEN, CLOSED = 0.5, 0.1
 """Above and below which a gate counts as open and as closed."""
 
 
 def analyse_gates(network: nn.Module, split: Split, *, origin: Origin, sample: int = 0, progress: Progress | None = None) -> GatesRecord:
-    """Biases, mean outputs, and the gates and outputs of one sample.
+    """Biases, mean outputs, how many gates are open, and the gates and outputs of one sample.
 
     Args:
-        network: A network with highway layers.
+        network: A network with highway layers, ours or anyone's.
         split: The samples.
         origin: What the record says about itself.
         sample: The sample that is shown alone, from 0.
@@ -27,31 +29,48 @@ def analyse_gates(network: nn.Module, split: Split, *, origin: Origin, sample: i
     Raises:
         ValueError: The network has no transform gates, or the sample does not exist.
     """
-    modules = highway_modules(network)
     if not 0 <= sample < len(split):
         raise ValueError(f"sample = {sample}: there are {len(split)} samples, numbered from 0")
-    biases = [bias.detach().double() for module in modules for bias in module.gate_bias]  # (blocks) for each layer
-    sums = [torch.zeros_like(bias) for bias in biases]
-    shares = torch.zeros(2, len(biases), dtype=torch.float64)  # of open and closed gates
-    for seen, _ in watched(network, split, ["transform"], progress):
-        gates = [by_block(layer["transform"].values) for layer in seen.gated]  # (batch, blocks) each
-        sums = [total + gate.sum(dim=0) for total, gate in zip(sums, gates, strict=True)]
-        shares += torch.stack([torch.stack([_share(gate > OPEN), _share(gate < CLOSED)]) for gate in gates], dim=1)
-    ((alone, _),) = watched(network, replace(split, rows=split.rows[sample : sample + 1]), ["transform", "output"])
+    sums: list[Tensor] = []  # of each layer: mean gate, open, closed, (3, blocks)
+    sparse: list[Tensor] = []  # of each sample: its share of closed gates
+    for seen in watched(network, split, ["transform"], _shares, progress):
+        gates = [layer["transform"].values for layer in seen.gated]  # (batch, 3, blocks) each
+        if not gates:
+            raise ValueError("the network has no transform gates: it has no highway layers")
+        own = [gate.sum(dim=0) for gate in gates]
+        sums = [total + more for total, more in zip(sums, own, strict=True)] if sums else own
+        sparse.append(torch.cat([gate[:, 2] for gate in gates], dim=1).mean(dim=1))
+    (alone,) = watched(network, replace(split, rows=split.rows[sample : sample + 1]), ["transform", "output"], mean_over_places)
+    starts, biases = zip(*_biases(alone.gated), strict=True)
+    count = len(split)
     return GatesRecord(
-        **origin.fields(len(split)),
-        convolutional=any(isinstance(module, ConvHighway) for module in modules),
-        start_bias=modules[0].start_gate_bias,
+        **origin.fields(count),
+        convolutional=is_convolutional(network),
+        start_bias=np.array(starts),
         bias=table(biases),
-        mean=table([total / len(split) for total in sums]),
+        mean=table([total[0] / count for total in sums]),
         sample=sample,
-        sample_gates=table([by_block(layer["transform"].values)[0] for layer in alone.gated]),
-        sample_outputs=table([by_block(layer["output"].values)[0] for layer in alone.gated]),
-        open_share=(shares[0] / len(split)).numpy(),
-        closed_share=(shares[1] / len(split)).numpy(),
+        sample_gates=table([layer["transform"].values[0] for layer in alone.gated]),
+        sample_outputs=table([layer["output"].values[0] for layer in alone.gated]),
+        open_share=np.array([total[1].mean().item() / count for total in sums]),
+        closed_share=np.array([total[2].mean().item() / count for total in sums]),
+        sparsity=np.quantile(torch.cat(sparse).numpy(), QUANTILES),
     )
 
 
-def _share(chosen: Tensor) -> Tensor:
-    """The sum over samples of the share of blocks."""
-    return chosen.double().mean(dim=1).sum()
+def _shares(gates: Tensor) -> Tensor:
+    """Of (samples, places, blocks): mean gate, share of places where it is open, and where it is closed, (samples, 3, blocks)."""
+    exact = gates.double()
+    return torch.stack([exact.mean(dim=1), (exact > OPEN).double().mean(dim=1), (exact < CLOSED).double().mean(dim=1)], dim=1)
+
+
+def _biases(layers: list[ObservedLayer]) -> list[tuple[float, Tensor]]:
+    """Start value and biases of each layer's gates, NaN where the gate has none."""
+    found, passed = [], Counter[int]()
+    for layer in layers:
+        module, width = layer.module, layer["transform"].values.shape[-1]
+        bias, start = getattr(module, "gate_bias", None), getattr(module, "start_gate_bias", None)
+        own = torch.full((width,), torch.nan) if bias is None else bias[passed[id(module)]].detach()
+        found.append((float("nan") if start is None else start, own.double()))
+        passed[id(module)] += 1
+    return found

@@ -16,6 +16,9 @@ from highwaynet.data.dataset import Split
 from highwaynet.layers.lesion import count_layers
 from highwaynet.runs.records import Score
 
+MOST_FOR_PAIRS = 200
+"""Layers; time and memory for pairs grow with the square and the cube of their number."""
+
 
 def analyse_lesions(network: nn.Module, split: Split, *, origin: Origin, progress: Progress | None = None) -> LesionsRecord:
     """The intact network, and the network with each single layer closed.
@@ -33,8 +36,14 @@ def analyse_lesions(network: nn.Module, split: Split, *, origin: Origin, progres
 
 
 def analyse_pairs(network: nn.Module, split: Split, *, origin: Origin, progress: Progress | None = None) -> PairsRecord:
-    """Every pair of layers closed, and every span of layers; arguments are those of `analyse_lesions`."""
+    """Every pair of layers closed, and every span of layers; arguments are those of `analyse_lesions`.
+
+    Raises:
+        ValueError: There are too many layers.
+    """
     layers = count_layers(network)
+    if layers > MOST_FOR_PAIRS:
+        raise ValueError(f"{layers} layers can be closed, and {layers**2:,} pairs and spans are too many: at most {MOST_FOR_PAIRS} layers")
     intact = closing(layers, ())
     ends = [(first, last) for first in range(1, layers + 1) for last in range(first, layers + 1)]
     pairs = {(first, last): closing(layers, {first, last}) for first, last in ends}
@@ -62,9 +71,10 @@ def analyse_deletions(
     """
     layers = count_layers(network)
     groups = exchangeable(network)
+    pairs = [pair for group in groups for pair in combinations(group, 2)]  # of places whose layers may trade
     deleted, swaps = _counts(layers), _counts(sum(map(len, groups)))
     deletions = [[_deletion(layers, count, seed, draw) for draw in range(draws)] for count in deleted]
-    shuffles = [[_shuffle(layers, groups, count, seed, draw) for draw in range(draws)] for count in swaps]
+    shuffles = [[_shuffle(layers, pairs, count, seed, draw) for draw in range(draws)] for count in swaps]
     intact = closing(layers, ())
     scores = score_routes(network, split, [intact, *(route for row in deletions + shuffles for route in row)], progress)
 
@@ -111,9 +121,9 @@ def _deletion(layers: int, count: int, seed: int, draw: int) -> Route:
     return closing(layers, set((drawn + 1).tolist()))
 
 
-def _shuffle(layers: int, groups: Sequence[Sequence[int]], swaps: int, seed: int, draw: int) -> Route:
-    """So many random pairs of places, both of one group, whose layers trade places, one pair after the other."""
-    order, pairs = list(range(1, layers + 1)), [pair for group in groups for pair in combinations(group, 2)]
+def _shuffle(layers: int, pairs: Sequence[tuple[int, ...]], swaps: int, seed: int, draw: int) -> Route:
+    """So many random pairs of these places, whose layers trade places, one pair after the other."""
+    order = list(range(1, layers + 1))
     for drawn in torch.randint(len(pairs), (swaps,), generator=generator_for(seed, "shuffle", swaps, draw)).tolist():
         one, two = (place - 1 for place in pairs[drawn])
         order[one], order[two] = order[two], order[one]

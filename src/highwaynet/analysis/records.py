@@ -6,6 +6,8 @@ In tables a row is a layer and a column is a block, or a map of a convolution; N
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from highwaynet.base.arrays import Array
 from highwaynet.base.specs import Spec
 from highwaynet.data.names import Part
@@ -15,7 +17,7 @@ from highwaynet.runs.records import Score
 class Record(Spec):
     """What every record says about its origin."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     """Version of this format."""
     fingerprint: str
     """That of the run when it was asked; a record with another one is out of date."""
@@ -77,13 +79,16 @@ class AnalysisRecord(Record):
     """How many samples of them."""
 
 
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
 class GatesRecord(AnalysisRecord):
     """The transform gates of all highway layers (figure 2 of the paper)."""
 
     convolutional: bool = False
     """Whether columns are maps; their gates and outputs are averaged over the pixels."""
-    start_bias: float
-    """b_T before training."""
+    start_bias: Array
+    """b_T of each layer before training, (layers)."""
     bias: Array
     """b_T after training, (layers, blocks)."""
     mean: Array
@@ -98,6 +103,14 @@ class GatesRecord(AnalysisRecord):
     """For each layer the share of gates above 1/2, averaged over the samples, (layers)."""
     closed_share: Array
     """For each layer the share of gates below 1/10, averaged over the samples: how sparse gating is for a single sample, (layers)."""
+    sparsity: Array
+    """The same over the samples: of the share of a sample's gates below 1/10, the quantiles 0, 5, 25, 50, 75, 95 and 100 %."""
+
+    @property
+    def fell(self) -> float:
+        """The share of biases that training lowered."""
+        known = np.isfinite(self.bias)
+        return float((self.bias < self.start_bias[:, None])[known].mean()) if known.any() else 0.0
 
 
 class RoutingRecord(AnalysisRecord):

@@ -33,7 +33,7 @@ def analyse_refinement(network: Network, split: Split, *, origin: Origin, progre
     if not len(split):
         raise ValueError("there are no samples to send through the network")
     stages: list[_Stage] = []
-    for seen, _ in watched(network, split, ["output"], progress):
+    for seen in watched(network, split, ["output"], progress=progress):
         layers = [layer for layer in seen.layers if "output" in layer]  # companions see nothing
         stages = stages or [_Stage(places, layers[places[0]]["output"].values[0]) for places in _places(layers)]
         for stage in stages:

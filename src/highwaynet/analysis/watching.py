@@ -1,52 +1,66 @@
-"""Running data through a network that is observed, batch by batch."""
+"""Running data through a network that is observed."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from highwaynet.base.arrays import Numbers
 from highwaynet.data.dataset import Split
-from highwaynet.layers.conv_highway import ConvHighway
-from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.observation import Observation, Quantity, observe
+from highwaynet.training.evaluation import evaluating
 
-BATCH = 500
+BATCH, CONVOLUTIONAL_BATCH = 500, 100
+"""Samples at a time; maps take more memory."""
+
 Progress = Callable[[int, int], None]
 """Told (done, of how many)."""
+Reduce = Callable[[Tensor], Tensor]
 
 
-def watched(
-    network: nn.Module, split: Split, quantities: Collection[Quantity], progress: Progress | None = None
-) -> Iterator[tuple[Observation, Tensor]]:
-    """What was seen of each batch, and its targets; the network is in evaluation mode, and as before at the end."""
-    was_training, done = network.training, 0
-    weights = next(network.parameters())
-    network.eval()
-    try:
-        for inputs, targets in split.batches(BATCH):
-            with torch.inference_mode(), observe(network, quantities) as seen:
-                network(inputs.to(weights))
-            yield seen, targets
+def is_convolutional(network: nn.Module) -> bool:
+    """Whether anything in the network works on maps."""
+    return any(parameter.dim() == 4 for parameter in network.parameters())
+
+
+def batch_size(network: nn.Module) -> int:
+    """How many samples at a time."""
+    return CONVOLUTIONAL_BATCH if is_convolutional(network) else BATCH
+
+
+def streamed(
+    network: nn.Module, split: Split, quantities: Collection[Quantity], reduce: Reduce, progress: Progress | None = None
+) -> Observation:
+    """Moments of what all samples gave, by class where there are classes."""
+    is_classified = split.preparation.record.task == "classification"
+    done, weights = 0, next(network.parameters())
+    with evaluating(network), observe(network, quantities, streaming=True, reduce=reduce) as seen:
+        for inputs, targets in split.batches(batch_size(network)):
+            seen.labels = targets if is_classified else None
+            network(inputs.to(weights))
             done += len(targets)
             if progress:
                 progress(done, len(split))
-    finally:
-        network.train(was_training)
+    return seen
 
 
-def highway_modules(network: nn.Module) -> list[DenseHighway | ConvHighway]:
-    """The modules with transform gates, in their order, without stacks of no layers; raises ValueError where there are none."""
-    found = [module for module in network.modules() if isinstance(module, DenseHighway | ConvHighway) and module.num_layers]
-    if not found:
-        raise ValueError("the network has no transform gates: it has no highway layers")
-    return found
+def watched(
+    network: nn.Module, split: Split, quantities: Collection[Quantity], reduce: Reduce | None = None, progress: Progress | None = None
+) -> Iterator[Observation]:
+    """What was seen of each batch."""
+    done, weights = 0, next(network.parameters())
+    for inputs, targets in split.batches(batch_size(network)):
+        with evaluating(network), observe(network, quantities, reduce=reduce) as seen:
+            network(inputs.to(weights))
+        yield seen
+        done += len(targets)
+        if progress:
+            progress(done, len(split))
 
 
-def by_block(values: Tensor) -> Tensor:
-    """(samples, blocks) of dense layers as they are; maps (samples, maps, height, width) averaged over their pixels."""
-    return values.double() if values.dim() == 2 else values.double().mean(dim=(2, 3))
+def mean_over_places(values: Tensor) -> Tensor:
+    """(samples, places, width) → (samples, width), in double precision."""
+    return values.double().mean(dim=1)
 
 
 def table(rows: Sequence[Tensor]) -> Numbers:

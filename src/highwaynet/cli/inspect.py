@@ -27,7 +27,7 @@ def inspect_command(
     classes: Annotated[
         str | None, typer.Option(help="routing: the classes to draw, with commas, by name or number.", metavar="NAMES")
     ] = None,
-    sample: Annotated[int | None, typer.Option(help="gates: the training sample to show alone, from 0.", min=0)] = None,
+    sample: Annotated[int, typer.Option(help="gates: the training sample to show alone, from 0.", min=0)] = 0,
     checkpoint: Annotated[Kept, typer.Option(help=CHECKPOINT)] = "final",
     out: Annotated[Path | None, OUT] = None,
     formats: Annotated[str, FORMAT] = "png",
@@ -46,15 +46,19 @@ def inspect_command(
     answers = Answers(run, out, formats, checkpoint)
     study = answers.study
     chosen = _class_numbers(classes, study.classes)
-    if sample is not None and sample >= len(study.data.train):
-        raise InputError(f"--sample {sample}: there are {len(study.data.train):,} training samples, numbered from 0")
+    if sample >= study.count("train"):
+        raise InputError(f"--sample {sample}: there are {study.count('train'):,} training samples, numbered from 0")
     for name in _fitting(study, wanted):
         with progress_bar(f"{name} of {run}", "samples") as progress:
-            _ask(answers, name, sample, chosen, progress)
+            try:
+                _ask(answers, name, sample, chosen, progress)
+            except InputError:
+                if name != "refinement" or wanted is not None:  # a single layer has nothing to refine
+                    raise
     answers.show(as_json=as_json)
 
 
-def _ask(answers: Answers, name: str, sample: int | None, classes: list[int] | None, progress: Told) -> None:
+def _ask(answers: Answers, name: str, sample: int, classes: list[int] | None, progress: Told) -> None:
     from highwaynet.figures import findings, flow_plot, gate_map, refinement_plot, routing_plot
 
     study = answers.study

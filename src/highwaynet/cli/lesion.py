@@ -18,8 +18,9 @@ def lesion_command(
     run: Annotated[Path, RUN],
     split: Annotated[Part, typer.Option(help="Which part of the data.")] = "train",
     what: Annotated[
-        str, typer.Option(help="With commas: layers (each alone), pairs (and spans), deletions (random, and shuffles).", metavar="NAMES")
-    ] = "layers",
+        str | None,
+        typer.Option(help="With commas: layers (each alone, the default), pairs (and spans), deletions (and shuffles).", metavar="NAMES"),
+    ] = None,
     layers: Annotated[
         str | None, typer.Option(help="Instead: close these layers together and evaluate, for instance 3,5-9.", metavar="NUMBERS")
     ] = None,
@@ -38,7 +39,9 @@ def lesion_command(
     Example: highway lesion runs/fc-highway-50-mnist-seed0 --split test
     """
     need_figures()
-    wanted = names_in("--what", what, STUDIES)
+    if what is not None and layers is not None:
+        raise InputError(f"--what {what} and --layers {layers}: choose a study, or layers to close together")
+    wanted = names_in("--what", "layers" if what is None else what, STUDIES)
     use_data_root(data_root)
     answers = Answers(run, out, formats, checkpoint)
     study = answers.study

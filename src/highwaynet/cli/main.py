@@ -24,6 +24,7 @@ from highwaynet.cli.output import console, messages
 from highwaynet.cli.predict import predict_command
 from highwaynet.cli.report import report_command
 from highwaynet.cli.runs import runs_command
+from highwaynet.cli.search import search_app
 from highwaynet.cli.train import train_command
 from highwaynet.kernels.native import active_kernel
 
@@ -48,6 +49,7 @@ app.command("inspect")(inspect_command)
 app.command("lesion")(lesion_command)
 app.command("report")(report_command)
 app.command("runs")(runs_command)
+app.add_typer(search_app)
 app.command("bench")(bench_command)
 
 

@@ -50,7 +50,7 @@ def lesion_finding(record: LesionsRecord) -> str:
         f"{idle} of {len(losses)} layers can be closed one at a time with at most 1 % change of the {part} loss ({loss_text(intact.loss)})"
     )
     if intact.accuracy is not None:
-        idle = sum(_same_accuracy(intact, score) for score in record.closed)
+        idle = sum(same_accuracy(intact, score) for score in record.closed)
         text += f", {idle} with at most 0.1 percentage points' change of the {part} accuracy ({percent(intact.accuracy)})"
     worst = max(range(len(losses)), key=lambda index: losses[index])
     if losses[worst] <= intact.loss:
@@ -63,7 +63,8 @@ def _near(loss: float, intact: float, share: float) -> bool:
     return abs(loss - intact) <= share * intact * (1 + 1e-6)
 
 
-def _same_accuracy(intact: Score, closed: Score) -> bool:
+def same_accuracy(intact: Score, closed: Score) -> bool:
+    """Whether closing a layer changes the accuracy by at most 0.1 percentage points."""
     return abs((closed.accuracy or 0) - (intact.accuracy or 0)) <= IDLE_ACCURACY + 1e-9
 
 
@@ -73,15 +74,19 @@ def gate_finding(record: GatesRecord) -> str:
     busiest = int(np.argmax(opening))
     gates = np.isfinite(record.mean).sum(axis=1)  # of each layer
     closed, opened = (float(np.average(share, weights=gates)) for share in (record.closed_share, record.open_share))
+    starts = sorted({float(start) for start in record.start_bias[np.isfinite(record.start_bias)]})
     biases = record.bias[np.isfinite(record.bias)]
-    fell = int((biases < record.start_bias).sum())
+    fell = round(record.fell * biases.size)
+    began = " to ".join(map(number_text, dict.fromkeys((starts[-1], starts[0])))) if starts else ""
+    about_biases = (
+        f" All gate biases started at {began}; training lowered {percent(record.fell)} of them ({fell:,} of {biases.size:,}), "
+        f"and their mean is {number_text(float(biases.mean()))} now."
+    )
     return (
         f"Over {samples_text(record)} the transform gates are open by {np.average(opening, weights=gates):.2f} on average "
         f"(1 is fully open), most in layer {busiest + 1} ({opening[busiest]:.2f}). "
-        f"For a single sample {percent(closed)} of the gates are below 0.1 and {percent(opened)} above 0.5, on average over the samples. "
-        f"All gate biases started at {number_text(record.start_bias)}; training lowered {percent(fell / biases.size)} of them "
-        f"({fell:,} of {biases.size:,}), and their mean is {number_text(float(biases.mean()))} now."
-    )
+        f"For a single sample {percent(closed)} of the gates are below 0.1 and {percent(opened)} above 0.5, on average over the samples."
+    ) + (about_biases if starts else "")
 
 
 def routing_finding(record: RoutingRecord) -> str:
@@ -126,7 +131,7 @@ def _largest_first(table: npt.NDArray[Any]) -> list[tuple[int, int]]:
 def pairs_finding(record: PairsRecord) -> str:
     """The longest spans that can be closed, and the two layers whose joint effect is farthest from the sum of their own."""
     intact = record.intact.loss
-    loss = f"change of the {PART_NAMES[record.part]} loss ({loss_text(intact)})"
+    loss = f"change of the loss ({loss_text(intact)} over {samples_text(record)})"
     little, more = (_longest_span(record.span_loss, intact, share) for share in (IDLE_LOSS, 10 * IDLE_LOSS))
     if little and more:
         text = f"The longest span of layers that can be closed with at most 1 % {loss} has {little}, with at most 10 % {more}."
@@ -149,14 +154,15 @@ def _longest_span(losses: npt.NDArray[Any], intact: float, share: float) -> str:
 
 def _interaction(record: PairsRecord) -> str:
     """The sentence on the pair of layers that interact most; none where there is no pair."""
-    rise = record.pair_loss.astype(float) - np.float32(record.intact.loss)
+    losses = np.where(np.isfinite(record.pair_loss), record.pair_loss.astype(float), np.nan)
+    rise = losses - np.float32(record.intact.loss)
     alone = rise.diagonal()
     excess = np.abs(rise - alone[:, None] - alone[None, :])
     pairs = _largest_first(np.where(np.tri(len(rise), dtype=bool), np.nan, excess))
     if not pairs:
         return ""
     one, other = pairs[0]
-    if excess[one, other] <= 1e-6 * np.abs(rise[one, other]):
+    if excess[one, other] <= 1e-6 * losses[one, other]:  # what float32 can tell apart
         return " No two layers interact: closing both changes the loss by the sum of what closing each does."
     return (
         f" Layers {one + 1} and {other + 1} interact most: closing both changes the loss by {_signed(rise[one, other])}, "
@@ -177,7 +183,7 @@ def deletions_finding(record: DeletionsRecord) -> str:
     )
     intact = record.intact.loss if record.intact.accuracy is None else record.intact.accuracy
     write, measure = (percent, "accuracy") if rated else (loss_text, "loss")
-    sentences = [f"The intact network's {PART_NAMES[record.part]} {measure} is {write(intact)}."]
+    sentences = [f"The intact network's {measure} is {write(intact)} over {samples_text(record)}."]
     if deleted:
         told = [f"{write(deleted[place])} {share}" for place, share in _few(record.deleted).items()]
         sentences.append(f"With random layers deleted its median is {_listed(told)}.")

@@ -34,7 +34,8 @@ def draw_gates(record: GatesRecord, columns: int = 4) -> Figure:
         record: What is drawn.
         columns: 4 for print; 2 for a narrow page, as wide as a phone.
     """
-    start, sample = record.start_bias, f"for sample {record.sample}"
+    starts = record.start_bias[np.isfinite(record.start_bias)]
+    start, sample = float(np.median(starts)) if starts.size else 0.0, f"for sample {record.sample}"
     panels = [
         Panel("transform gate biases", record.bias, centred(record.bias, start, 0.1), f"started at {number_text(start)}", start),
         Panel("mean gate outputs", record.mean, _gate_range(record.mean), "T, 1 is open"),

@@ -90,6 +90,16 @@ class ConvHighway(nn.Module):
         """The transform gate weights W_T, a view of shape (1, channels, channels, kernel, kernel)."""
         return self.weight[None, self.channels : 2 * self.channels]
 
+    @property
+    def carry_bias(self) -> Tensor:
+        """The biases of an independent carry gate, a view of shape (1, channels); a coupled one has none, (1, 0)."""
+        return self.bias[None, 2 * self.channels :]
+
+    @property
+    def carry_weight(self) -> Tensor:
+        """Its weights, a view of shape (1, channels, channels, kernel, kernel) or (1, 0, …)."""
+        return self.weight[None, 2 * self.channels :]
+
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
         """The output y; with `return_gates` also T, and C of an independent carry gate, all of the shape of x.
 

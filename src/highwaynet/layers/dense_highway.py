@@ -104,6 +104,16 @@ class DenseHighway(nn.Module):
         """The transform gate weights W_T, a view of shape (layers, width, width)."""
         return self.weight[:, self.width : 2 * self.width]
 
+    @property
+    def carry_bias(self) -> Tensor:
+        """The biases of an independent carry gate, a view of shape (layers, width); a coupled one has none, (layers, 0)."""
+        return self.bias[:, 2 * self.width :]
+
+    @property
+    def carry_weight(self) -> Tensor:
+        """Its weights, a view of shape (layers, width, width) or (layers, 0, width)."""
+        return self.weight[:, 2 * self.width :]
+
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
         """The output y of the last layer; with `return_gates` also T, and C of an independent carry gate.
 

@@ -49,6 +49,7 @@ class Highway(nn.Module):
         self.carry = carry
         self.closed_layers = frozenset()
         self._axis = 1 if type(_last_layer(gate)).__name__.startswith("Conv") else -1  # of blocks or maps
+        self.start_gate_bias: float | None = None
         for name, module, sign in (("gate", gate, 1.0), ("carry", carry, -1.0)):
             if module is None:
                 continue
@@ -58,7 +59,15 @@ class Highway(nn.Module):
                 raise ValueError(f"{name} ends in {type(last).__name__}: give its pre-activation, Highway applies the sigmoid")
             if gate_bias is not None:
                 convolutional = type(last).__name__.startswith("Conv")
-                _set_bias(name, last, sign * resolve_gate_bias(gate_bias, depth, convolutional=convolutional))
+                start = resolve_gate_bias(gate_bias, depth, convolutional=convolutional)
+                self.start_gate_bias = start
+                _set_bias(name, last, sign * start)
+
+    @property
+    def gate_bias(self) -> Tensor | None:
+        """The transform gate biases b_T, (1, width): a layer and its blocks, as in a dense stack; None where the gate ends without one."""
+        bias = getattr(_last_layer(self.gate), "bias", None)
+        return bias[None] if isinstance(bias, Tensor) else None
 
     @property
     def num_layers(self) -> int:

@@ -4,7 +4,7 @@ Observation is a protocol, not a hook: hooks cannot see inside a stack that is o
 rule, and tells it what each of its layers computed; `observe` puts one there and takes it away again.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Literal, Protocol, get_args, runtime_checkable
 
@@ -41,13 +41,13 @@ class Observable(Protocol):
 
 
 class Recording:
-    """What was seen of one quantity of one layer: moments, in double precision, and the values themselves if they are kept.
+    """What was seen of one quantity of one layer: moments, in double precision, or the values themselves, from which moments are taken.
 
     Pixels of maps count as samples of their map.
     """
 
     def __init__(self, *, keep: bool) -> None:
-        self._kept: list[Tensor] | None = [] if keep else None
+        self._kept: list[tuple[Tensor, Tensor | None, int]] | None = [] if keep else None
         self._count = 0
         self._mean = self._squares = torch.zeros(0, dtype=torch.float64)
         self._class_sums = torch.zeros(0, 0, dtype=torch.float64)
@@ -58,11 +58,11 @@ class Recording:
         values = values.detach().cpu()
         values = values[None] if values.dim() == 1 else values
         if self._kept is not None:
-            self._kept.append(values.clone())
-        if not values.numel():
-            return
-        ordered = values.double().movedim(axis, -1)
-        rows = ordered.reshape(len(ordered), -1, ordered.shape[-1])  # (batch, places, width)
+            self._kept.append((values.clone(), labels, axis))
+        elif values.numel():
+            self._count_rows(by_place(values, axis).double(), labels)
+
+    def _count_rows(self, rows: Tensor, labels: Tensor | None) -> None:
         batch, places, width = rows.shape
         count = batch * places
         if not self._count:
@@ -76,51 +76,67 @@ class Recording:
         self._mean = self._mean + step * (count / total)
         self._count = total
         if labels is not None:
-            self._add_classes(rows.sum(dim=1), places, labels.cpu())
+            self._count_classes(rows.sum(dim=1), places, labels.cpu())
 
-    def _add_classes(self, sums: Tensor, places: int, labels: Tensor) -> None:
+    def _count_classes(self, sums: Tensor, places: int, labels: Tensor) -> None:
         missing = int(labels.max()) + 1 - len(self._class_counts)
-        if missing > 0 or self._class_sums.shape[1] != sums.shape[1]:
-            before, width = self._class_sums, sums.shape[1]
-            self._class_sums = sums.new_zeros(len(before) + max(missing, 0), width)
-            self._class_sums[: len(before)] = before if before.numel() else 0
-            self._class_counts = torch.cat([self._class_counts, sums.new_zeros(max(missing, 0))])
+        if missing > 0:
+            self._class_sums = torch.cat([self._class_sums.reshape(-1, sums.shape[1]), sums.new_zeros(missing, sums.shape[1])])
+            self._class_counts = torch.cat([self._class_counts, sums.new_zeros(missing)])
         self._class_sums.index_add_(0, labels, sums)
         self._class_counts.index_add_(0, labels, torch.full((len(labels),), float(places), dtype=torch.float64))
+
+    def _moments(self) -> "Recording":
+        """The recording that has counted: this one, or one made of the values."""
+        if self._kept is None:
+            return self
+        counted = Recording(keep=False)
+        for values, labels, axis in self._kept:
+            counted.add(values, labels, axis)
+        return counted
 
     @property
     def count(self) -> int:
         """How many samples were seen, each pixel of a map counted."""
-        return self._count
+        return self._moments()._count
 
     @property
     def mean(self) -> Tensor:
         """The mean of each block or map, (width)."""
-        return self._mean
+        return self._moments()._mean
 
     @property
     def variance(self) -> Tensor:
         """The variance of each block or map over the samples, (width)."""
-        return self._squares / max(self._count, 1)
+        moments = self._moments()
+        return moments._squares / max(moments._count, 1)
 
     @property
     def class_mean(self) -> Tensor:
         """The mean of each class, (classes, width), NaN for a class that was not seen; needs `Observation.labels`."""
-        return self._class_sums / self._class_counts[:, None]
+        moments = self._moments()
+        return moments._class_sums / moments._class_counts[:, None]
 
     @property
     def class_count(self) -> Tensor:
         """How many samples of each class were seen, (classes)."""
-        return self._class_counts
+        return self._moments()._class_counts
 
     @property
     def values(self) -> Tensor:
         """Everything that was seen, (samples, ..., width) or (samples, maps, height, width); raises ValueError in streaming mode."""
         if self._kept is None:
             raise ValueError("values are not kept in streaming mode: leave out streaming=True, or use mean, variance and class_mean")
-        if len({values.shape[1:] for values in self._kept}) > 1:
+        batches = [values for values, _, _ in self._kept]
+        if len({values.shape[1:] for values in batches}) > 1:
             raise ValueError("the batches had different shapes and cannot be put together: use mean, variance and class_mean")
-        return torch.cat(self._kept) if self._kept else torch.empty(0)
+        return torch.cat(batches) if batches else torch.empty(0)
+
+
+def by_place(values: Tensor, axis: int) -> Tensor:
+    """(samples, places, width): pixels and the like in a row, and `axis` last."""
+    ordered = values.movedim(axis, -1)
+    return ordered.reshape(len(ordered), -1, ordered.shape[-1])
 
 
 class ObservedLayer:
@@ -180,13 +196,21 @@ class Observation:
 
 
 @contextmanager
-def observe(model: nn.Module, quantities: Collection[Quantity] = QUANTITIES, *, streaming: bool = False) -> Iterator[Observation]:
+def observe(
+    model: nn.Module,
+    quantities: Collection[Quantity] = QUANTITIES,
+    *,
+    streaming: bool = False,
+    reduce: Callable[[Tensor], Tensor] | None = None,
+) -> Iterator[Observation]:
     """Collect what every layer of ours in a model computes, until the end of the block; the model is then as before, whatever happens.
 
     Args:
         model: Anything that contains layers of ours, or is one.
         quantities: Which of transform, carry, state and output to collect.
         streaming: Keep no values, only moments, so that any number of samples fits.
+        reduce: Applied to the values of each batch, as (samples, places, width), before they are recorded; gives (samples, ..., width).
+            Places are the pixels of a map, or whatever axes lie between samples and blocks.
 
     Raises:
         ValueError: The model contains no layer of ours, or a quantity does not exist.
@@ -218,7 +242,7 @@ def observe(model: nn.Module, quantities: Collection[Quantity] = QUANTITIES, *, 
                 first = numbers.get(id(module))
                 layers.append(ObservedLayer(place, module, first and first + number - 1, keep=not streaming))  # type: ignore[arg-type]
             seen.layers += layers
-            mine.append(_Watch(seen, layers, wanted))
+            mine.append(_Watch(seen, layers, wanted, reduce))
             module.observer = mine[-1]
         yield seen
     finally:
@@ -251,8 +275,10 @@ def observable_modules(model: nn.Module) -> list[tuple[str, Observable]]:
 class _Watch:
     """The observer of one module. Copies of the module have none, and nothing is counted after the end or in a backward pass."""
 
-    def __init__(self, seen: Observation, layers: list[ObservedLayer], wanted: frozenset[Quantity]) -> None:
-        self._seen, self._layers, self._wanted = seen, layers, wanted
+    def __init__(
+        self, seen: Observation, layers: list[ObservedLayer], wanted: frozenset[Quantity], reduce: Callable[[Tensor], Tensor] | None
+    ) -> None:
+        self._seen, self._layers, self._wanted, self._reduce = seen, layers, wanted, reduce
         self.active = True
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
@@ -273,5 +299,10 @@ class _Watch:
         if carry is None and transform is not None:
             carry = torch.ones_like(transform) - transform
         for quantity, values in (("transform", transform), ("carry", carry), ("state", state), ("output", output)):
-            if values is not None and quantity in self._wanted:
+            if values is None or quantity not in self._wanted:
+                continue
+            if self._reduce is None or not values.numel():
                 layer.add(quantity, values, labels, axis)
+            else:
+                batch = values[None] if values.dim() == 1 else values
+                layer.add(quantity, self._reduce(by_place(batch.detach(), axis)), labels, -1)

@@ -17,22 +17,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
-from highwaynet.base.arrays import CHECKSUM, array_fields, pack, unpack
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
 from highwaynet.data.preparation import Preparation
 from highwaynet.runs.checkpoints import FINAL, Checkpoints, Kept
 from highwaynet.runs.lock import FolderLock
+from highwaynet.runs.record_files import RecordT, load_record, save_record
 from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
-
-RecordT = TypeVar("RecordT", bound=BaseModel)
 
 DATA = "data.json"
 HISTORY, TIMING, EVENTS, ENVIRONMENT = "history.jsonl", "timing.jsonl", "events.log", "environment.json"
@@ -293,24 +291,8 @@ class RunDirectory:
 
     def save_record(self, name: str, record: BaseModel) -> None:
         """Keep the record of an analysis."""
-        try:
-            self._analysis.mkdir(exist_ok=True)
-        except OSError as error:
-            raise cannot("create", self._analysis, error) from error
-        arrays = array_fields(record)
-        content = record.model_dump(mode="json", exclude=set(arrays))
-        if arrays:  # they come first: the JSON file carries their checksum
-            packed = pack(arrays)
-            write_atomically(self._analysis / f"{name}.npz", packed)
-            content[CHECKSUM] = sha256(packed)
-        write_atomically(self._analysis / f"{name}.json", json.dumps(content) + "\n")
+        save_record(self._analysis, name, record)
 
     def load_record(self, name: str, kind: type[RecordT]) -> RecordT | None:
         """The record of an analysis, or None where it is missing, damaged or of another version: it can be made again."""
-        try:
-            content = json.loads((self._analysis / f"{name}.json").read_bytes())
-            if isinstance(content, dict) and (checksum := content.pop(CHECKSUM, None)):
-                content |= unpack((self._analysis / f"{name}.npz").read_bytes(), checksum)
-            return kind.model_validate(content, strict=False)
-        except (OSError, ValueError):  # pydantic's ValidationError is a ValueError
-            return None
+        return load_record(self._analysis, name, kind)

@@ -17,15 +17,15 @@ Measured = Annotated[float, Field(strict=False)]
 class Metrics(Spec):
     """How well a network does. The loss of a network that diverged may be infinite or no number."""
 
-    model_config = ConfigDict(allow_inf_nan=True)
+    model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="strings")
 
-    loss: float
+    loss: Measured
     """Classification: mean cross-entropy. Regression: mean squared error of the standardised target; 1 is no better than the mean."""
-    accuracy: float | None = None
+    accuracy: Measured | None = None
     """Classification: share of correct answers, 0 to 1."""
-    rmse: float | None = None
+    rmse: Measured | None = None
     """Regression: root of the mean squared error, in the target's own unit."""
-    r2: float | None = None
+    r2: Measured | None = None
     """Regression: share of the target's variance that is explained, R²."""
 
     @property

@@ -1,5 +1,7 @@
 """Loss and metrics of a network on one part of the data."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -13,19 +15,27 @@ from highwaynet.training.objective import Tally, loss_function
 EVALUATION_BATCH = 256
 
 
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; at the end every module is in its own mode again."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
 def evaluate(network: nn.Module, split: Split, world: World = ALONE) -> Score:
     """Loss and metrics over all samples of a split, in evaluation mode and without gradients. Processes divide the samples."""
     record = split.preparation.record
     tally = Tally(record)
-    was_training = network.training
-    network.eval()
     weights = next(network.parameters())
     mine = replace(split, rows=split.rows.tensor_split(world.size)[world.rank])
-    try:
-        with torch.inference_mode():
-            for inputs, targets in mine.batches(EVALUATION_BATCH):
-                outputs = network(inputs.to(weights)).cpu()
-                tally.add(loss_function(record, outputs, targets), outputs, targets)
-    finally:
-        network.train(was_training)
+    with evaluating(network):
+        for inputs, targets in mine.batches(EVALUATION_BATCH):
+            outputs = network(inputs.to(weights)).cpu()
+            tally.add(loss_function(record, outputs, targets), outputs, targets)
     return tally.score(world)
