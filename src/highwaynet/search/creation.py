@@ -1,0 +1,113 @@
+"""A study in its storage: one Optuna study for each configuration, and for each index exactly one trial that is waiting, running or done.
+
+Everything for a configuration happens in one transaction that holds the lock of its study, so that parents that start together, and ones
+that are killed half-way, leave each index there once. What is added here are rows of Optuna's own tables: its functions would add
+them one by one, and twice where a connection breaks between a row and the answer.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from highwaynet.search.address import Address
+from highwaynet.search.configurations import Configuration, Settings, parameters_of
+from highwaynet.search.distributions import stored
+from highwaynet.search.drawing import draw
+from highwaynet.search.spec import StudySpec
+from highwaynet.search.storage import patiently, transaction
+
+if TYPE_CHECKING:
+    from optuna.storages import RDBStorage
+    from sqlalchemy.orm import Session
+
+FORMAT = 1
+"""Version of what a study keeps besides Optuna's own: the attributes of studies and trials."""
+ERRORS = 3
+"""How often a trial may fail before it is given up: it is tried again twice."""
+LOSSES = 25
+"""How often a trial may lose its worker before that counts as its own fault: it may need more memory than there is."""
+
+
+def study_name(spec: StudySpec, configuration: Configuration) -> str:
+    """The name of a configuration's study in Optuna's storage."""
+    return f"{spec.name}/{configuration.label}"
+
+
+def ensure(storage: "RDBStorage", address: Address, spec: StudySpec, configuration: Configuration, attributes: Mapping[str, Any]) -> int:
+    """Make what is missing: the study, and a waiting trial for each index that has none that is alive or done. Returns the study's id."""
+    from sqlalchemy.exc import IntegrityError
+
+    drawn = draw(spec, configuration)
+
+    def attempt() -> int:
+        for _ in range(10):
+            try:
+                with transaction(storage) as session:
+                    study = _locked_study(session, spec, configuration, attributes)
+                    _add_trials(session, study, spec, configuration, drawn)
+                    return study
+            except IntegrityError:  # another one made the study at this moment
+                continue
+        raise AssertionError("the study is there after the first conflict")
+
+    return patiently(attempt, address)
+
+
+def _locked_study(session: "Session", spec: StudySpec, configuration: Configuration, attributes: Mapping[str, Any]) -> int:
+    """The id of the study, which is made where there is none; its row is locked until the transaction ends."""
+    from optuna.storages._rdb import models
+    from optuna.study import StudyDirection
+
+    name = study_name(spec, configuration)
+    study = session.query(models.StudyModel).filter(models.StudyModel.study_name == name).with_for_update().one_or_none()
+    if study is None:
+        direction = StudyDirection.MAXIMIZE if spec.maximises else StudyDirection.MINIMIZE
+        study = models.StudyModel(study_name=name, directions=[models.StudyDirectionModel(objective=0, direction=direction)])
+        session.add(study)
+        session.flush()
+        for key, value in attributes.items():
+            session.add(models.StudyUserAttributeModel(study_id=study.study_id, key=key, value_json=json.dumps(value)))
+    return int(study.study_id)
+
+
+def _add_trials(session: "Session", study: int, spec: StudySpec, configuration: Configuration, drawn: list[Settings] | None) -> None:
+    from optuna.storages._rdb import models
+    from optuna.trial import TrialState
+
+    trial, attribute = models.TrialModel, models.TrialUserAttributeModel
+
+    def kept(key: str) -> dict[int, tuple[TrialState, Any]]:
+        query = session.query(trial.trial_id, trial.state, attribute.value_json).join(attribute, attribute.trial_id == trial.trial_id)
+        rows = query.filter(trial.study_id == study, attribute.key == key).order_by(trial.trial_id).all()
+        return {number: (state, json.loads(value)) for number, state, value in rows}
+
+    indices = kept("index")
+    alive = {index for state, index in indices.values() if state != TrialState.FAIL}
+    if len(alive) == spec.trials:
+        return
+    failures = kept("error")
+    errors = Counter(indices[number][1] for number in failures)
+    losses = Counter(index for number, (_, index) in indices.items() if number not in failures)
+    last = {index: number for number, (_, index) in indices.items()}
+    wanted = [n for n in range(spec.trials) if n not in alive and not is_given_up(errors[n], losses[n])]
+    count = session.query(trial.trial_id).filter(trial.study_id == study).count()
+    added = {index: trial(study_id=study, number=count + place, state=TrialState.WAITING) for place, index in enumerate(wanted)}
+    session.add_all(added.values())
+    session.flush()  # which gives them their ids
+    space = parameters_of(spec, configuration)
+    for index, row in added.items():
+        session.add(attribute(trial_id=row.trial_id, key="index", value_json=json.dumps(index)))
+        if drawn is not None:
+            for field, value in drawn[index].items():
+                number, text = stored(space[field], value)
+                session.add(models.TrialParamModel(trial_id=row.trial_id, param_name=field, param_value=number, distribution_json=text))
+        elif index in last:  # what was suggested before is tried again
+            for known in session.query(models.TrialParamModel).filter(models.TrialParamModel.trial_id == last[index]):
+                copy = {"param_name": known.param_name, "param_value": known.param_value, "distribution_json": known.distribution_json}
+                session.add(models.TrialParamModel(trial_id=row.trial_id, **copy))
+
+
+def is_given_up(errors: int, losses: int) -> bool:
+    """Whether an index with so many failures is not tried again."""
+    return errors >= ERRORS or losses >= LOSSES

@@ -1,0 +1,45 @@
+"""Parameters as Optuna's distributions."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from highwaynet.search.spec import Parameter
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+
+def distribution_of(parameter: Parameter) -> "BaseDistribution":
+    """Optuna's word for it. Choices that are lists, which Optuna does not know, become their JSON text."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if parameter.choices is not None:
+        return CategoricalDistribution([_plain(choice) for choice in parameter.choices])
+    low, high = parameter.at(0.0), parameter.at(1.0)
+    if parameter.kind == "integer":
+        return IntDistribution(low, high, step=int(parameter.step or 1))
+    return FloatDistribution(float(low), float(high), log=parameter.kind == "log-uniform", step=parameter.step)
+
+
+def stored(parameter: Parameter, value: Any) -> tuple[float, str]:
+    """A value and its distribution as Optuna's tables have them: a choice is its place in the list."""
+    from optuna.distributions import distribution_to_json
+
+    if parameter.choices is not None:
+        value = next(place for place, choice in enumerate(parameter.choices) if _is(_plain(choice), _plain(value)))
+    return float(value), distribution_to_json(distribution_of(parameter))
+
+
+def restored(parameter: Parameter, value: Any) -> Any:
+    """A value from Optuna as the spec has it."""
+    if parameter.choices is not None:
+        return next((choice for choice in parameter.choices if _is(_plain(choice), value)), value)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list | tuple) else value
+
+
+def _is(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)

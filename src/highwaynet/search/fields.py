@@ -1,0 +1,45 @@
+"""Fields of a run's spec by their dotted names, for instance training.learning_rate. Free of torch."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from highwaynet.base.errors import InputError, unknown
+from highwaynet.runs.spec import RunSpec
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    name: field.annotation
+    for name, field in RunSpec.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+}
+"""The tables of a run's spec."""
+
+
+def flattened(values: dict[str, Any], is_leaf: Callable[[Any], bool], prefix: str = "") -> dict[str, Any]:
+    """Tables within tables as one, with dotted names: in TOML both "network.depth" = 10 and network.depth = 10 can be written.
+
+    >>> flattened({"network": {"depth": 10}, "training.decay": 1}, lambda value: not isinstance(value, dict))
+    {'network.depth': 10, 'training.decay': 1}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= {prefix + name: value} if is_leaf(value) else flattened(value, is_leaf, f"{prefix}{name}.")
+    return flat
+
+
+def check_field(field: str, table: str) -> None:
+    """Raise InputError where a run's spec has no such field, or none that a study may set."""
+    if field in {"seed", "schema_version"}:
+        raise InputError(f"[{table}] {field}: each trial's seed follows from the study's own; give that, at the top of the file")
+    section, dot, name = field.partition(".")
+    if section not in SECTIONS:
+        raise InputError(f"[{table}] {field}: {unknown('section', section, SECTIONS)}")
+    if not dot or name not in SECTIONS[section].model_fields:
+        raise InputError(f"[{table}] {field}: {unknown(f'field of [{section}]', name, SECTIONS[section].model_fields)}")
+
+
+def assign(values: dict[str, Any], field: str, value: Any) -> None:
+    """Set a dotted field in a run's values."""
+    section, _, name = field.partition(".")
+    values.setdefault(section, {})[name] = value

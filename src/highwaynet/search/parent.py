@@ -1,0 +1,167 @@
+"""The parent of a study's workers on one machine: starts them, replaces those that die, looks after lost trials, shows how it stands."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from highwaynet.base.errors import HighwayError
+from highwaynet.search.address import Address
+from highwaynet.search.spec import StudySpec
+from highwaynet.search.status import Standing, look
+from highwaynet.search.trials import Trials
+from highwaynet.search.workers import remove_dead
+from highwaynet.training.interruption import InterruptedRunError, Interruption
+
+LOOK = 0.5
+"""Seconds between two looks at the storage, at least."""
+COST = 20
+"""A look that takes long comes as much more rarely: it shall take a twentieth of the time at most."""
+DEATHS = 5
+"""How often each worker may die, without a trial being finished in between, before the parent gives up."""
+LOG = "workers.log"
+
+
+class Display(Protocol):
+    """Is told how the study stands."""
+
+    def show(self, standings: list[Standing], workers: int) -> None:
+        """How it stands, with so many workers here."""
+        ...
+
+    def note(self, sentence: str) -> None:
+        """Something happened that a person should know."""
+        ...
+
+
+class Team:
+    """The workers of one parent.
+
+    Args:
+        job: What they are told.
+        folder: The study's folder, in which their log lies.
+    """
+
+    def __init__(self, job: dict[str, Any], folder: Path) -> None:
+        self._job, self._log = job, folder / LOG
+        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __len__(self) -> int:
+        """How many live."""
+        return len(self._workers)
+
+    def fill(self, count: int) -> None:
+        """Start as many as are missing."""
+        for number in range(count):
+            if number not in self._workers:
+                self._workers[number] = self._start(number)
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        # A group of its own, so that Ctrl-C reaches the parent alone. What to do goes through a pipe: a password may be in it.
+        with self._log.open("ab") as log:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "highwaynet.search.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+            )
+        with suppress(BrokenPipeError):
+            if worker.stdin:
+                worker.stdin.write(json.dumps(self._job | {"number": number}).encode() + b"\n")
+                worker.stdin.flush()
+        return worker
+
+    def bury(self) -> int:
+        """Forget those that ended; how many of them died."""
+        ended = {number: worker for number, worker in self._workers.items() if worker.poll() is not None}
+        for number, worker in ended.items():
+            _close(worker)
+            del self._workers[number]
+        return sum(worker.returncode != 0 for worker in ended.values())
+
+    def dismiss(self) -> None:
+        """Ask all to stop."""
+        for worker in self._workers.values():
+            _close(worker)
+
+    def last_words(self) -> str:
+        """The last line of their log."""
+        with suppress(OSError):
+            lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
+            return next((line for line in reversed(lines) if line.strip()), "")
+        return ""
+
+
+def _close(worker: subprocess.Popen[bytes]) -> None:
+    with suppress(OSError):
+        if worker.stdin:
+            worker.stdin.close()
+
+
+def run_study(
+    spec: StudySpec, address: Address, folder: Path, attributes: dict[str, Any], workers: int, display: Display
+) -> list[Standing]:
+    """Run a study to its end, with so many workers here; others elsewhere may share it.
+
+    Raises:
+        InterruptedRunError: If Ctrl-C or SIGTERM came; the study can go on.
+        StorageError: If the storage stays away for too long.
+        HighwayError: If the workers die again and again.
+    """
+    with Interruption() as stop:
+        stop.armed = True
+        trials = Trials(spec, address, folder, attributes, lambda: bool(stop.requested))
+        trials.create()
+        job = {"spec": spec.to_toml(), "storage": address.url, "folder": str(folder.resolve()), "attributes": attributes}
+        team = Team(job, folder)
+        try:
+            standings = _tend(trials, team, workers, display, stop)
+        finally:
+            team.dismiss()
+            if sys.exc_info()[0] is not KeyboardInterrupt:  # who is in a hurry does not wait; they will end
+                _wait(team)
+        remove_dead(folder)
+        with suppress(OSError):
+            if not (folder / LOG).stat().st_size:
+                (folder / LOG).unlink()
+        return standings
+
+
+def _tend(trials: Trials, team: Team, workers: int, display: Display, stop: Interruption) -> list[Standing]:
+    deaths, progress = 0, -1
+    while True:
+        began = time.monotonic()
+        died = team.bury()
+        trials.rescue()
+        standings = look(trials)
+        display.show(standings, len(team))
+        if all(one.is_over for one in standings):
+            return standings
+        left = sum(one.left for one in standings)
+        deaths = deaths + died if left == progress else died
+        progress = left
+        if deaths > DEATHS * workers:
+            raise HighwayError(f"workers die again and again, the last one with: {team.last_words() or 'no word'}")
+        if stop.requested:
+            team.dismiss()
+            _wait(team)
+            total = sum(one.trials for one in standings)
+            raise InterruptedRunError(f"interrupted, with {total - left} of {total} trials done, and saved", stop.requested)
+        team.fill(min(workers, left))
+        pause = max(LOOK, COST * (time.monotonic() - began))
+        until = time.monotonic() + min(pause, 30)
+        while time.monotonic() < until and not stop.requested:
+            time.sleep(0.05)
+
+
+def _wait(team: Team) -> None:
+    """Until all have ended: a worker finishes its step and saves."""
+    while len(team):
+        team.bury()
+        time.sleep(0.05)

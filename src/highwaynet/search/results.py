@@ -1,0 +1,194 @@
+"""What a study came to, as plain records."""
+
+import math
+import statistics
+from typing import TYPE_CHECKING, Any, Literal
+
+from highwaynet.base.specs import Spec
+from highwaynet.search.configurations import Configuration, configurations, parameters_of, run_spec
+from highwaynet.search.creation import study_name
+from highwaynet.search.distributions import restored
+from highwaynet.search.importance import importance_of
+from highwaynet.search.spec import Objective, Pruner, Sampler, StudySpec
+from highwaynet.search.trials import given_up
+
+if TYPE_CHECKING:
+    from optuna.storages import RDBStorage
+    from optuna.trial import FrozenTrial
+
+TOP = 10
+"""As in the paper's figure 1, right: the ten best."""
+TRAINED = 0.5
+"""A setting trains if its lowest training loss is below; guessing among ten classes gives 2.3."""
+
+
+class TrialResult(Spec):
+    """What a trial came to."""
+
+    index: int
+    """Its index in its configuration."""
+    state: Literal["done", "pruned", "diverged"]
+    """done; pruned before its last epoch; diverged, which is worse than all others."""
+    value: float | None
+    """The best value of the objective over its epochs; None where it diverged."""
+    train_loss: float | None
+    """Its lowest training loss."""
+    settings: dict[str, Any]
+    """What was drawn for it, by field."""
+    epochs: int
+    """Epochs that it ran."""
+    seconds: float
+    """Time that they took."""
+    curve: tuple[float | None, ...]
+    """The objective's value of each epoch."""
+
+
+class ConfigurationResult(Spec):
+    """What a configuration came to."""
+
+    label: str
+    """Its name."""
+    axes: dict[str, Any]
+    """Its place on the study's axes, by field."""
+    trials: int
+    """Settings that were to be tried."""
+    done: int
+    """Those that ran to their end."""
+    pruned: int
+    """Those that were ended early."""
+    diverged: int
+    """Those whose loss was no longer finite."""
+    failed: dict[int, str]
+    """Those that failed again and again, with the reason."""
+    trained_share: float | None
+    """The share of the trials so far whose lowest training loss is below `trained_below` of the study."""
+    top: tuple[TrialResult, ...]
+    """The best ones, the best first."""
+    top_mean: float | None
+    """Mean of their values."""
+    top_std: float | None
+    """Standard deviation of their values."""
+    importance: dict[str, float] | None
+    """How much each setting matters for being among the best tenth (PED-ANOVA), all together 1; None where too few trials are done."""
+    results: tuple[TrialResult, ...]
+    """All trials that have a result, by index."""
+
+    @property
+    def best(self) -> TrialResult | None:
+        """The best trial."""
+        return self.top[0] if self.top else None
+
+
+class StudyResult(Spec):
+    """What a study came to."""
+
+    schema_version: Literal[1] = 1
+    """Version of this format."""
+    name: str
+    """The study."""
+    objective: Objective
+    """What the best is."""
+    sampler: Sampler
+    """Where settings come from."""
+    pruner: Pruner
+    """How trials are ended early."""
+    trained_below: float = TRAINED
+    """A setting counts as trained if its lowest training loss is below."""
+    log_scaled: tuple[str, ...]
+    """Fields that were drawn log-uniformly."""
+    configurations: tuple[ConfigurationResult, ...]
+    """The configurations, in the order of the axes."""
+
+    @property
+    def maximises(self) -> bool:
+        """Whether a higher value is better."""
+        return self.objective == "validation-accuracy"
+
+    def best(self) -> ConfigurationResult | None:
+        """The configuration with the best trial."""
+        known = [one for one in self.configurations if one.best]
+        sign = -1 if self.maximises else 1
+        return min(known, key=lambda one: sign * _value(one.top[0]), default=None)
+
+
+def collect(spec: StudySpec, storage: "RDBStorage") -> StudyResult:
+    """Read what a study came to so far."""
+    known = {study.study_name: study._study_id for study in storage.get_all_studies()}
+    found = []
+    for configuration in configurations(spec):
+        name = study_name(spec, configuration)
+        trials = storage.get_all_trials(known[name], deepcopy=False) if name in known else []
+        found.append(_configuration(spec, configuration, trials))
+    return StudyResult(
+        name=spec.name,
+        objective=spec.objective,
+        sampler=spec.sampler,
+        pruner=spec.pruner,
+        log_scaled=tuple(field for field, parameter in spec.space.items() if parameter.kind == "log-uniform"),
+        configurations=tuple(found),
+    )
+
+
+def run_file(spec: StudySpec, configuration: ConfigurationResult, trial: TrialResult) -> str:
+    """A run file that repeats a trial."""
+    from highwaynet.search.drawing import trial_seed
+
+    place = Configuration(configuration.label, configuration.axes)
+    run = run_spec(spec, place, trial.settings, trial_seed(spec, place, trial.index))
+    heading = f"# Study {spec.name}, configuration {configuration.label}, trial {trial.index}: {spec.objective} {trial.value!r}\n"
+    return heading + run.to_toml()
+
+
+def _configuration(spec: StudySpec, configuration: Configuration, trials: list["FrozenTrial"]) -> ConfigurationResult:
+    results = sorted(_results(spec, configuration, trials), key=lambda one: one.index)
+    sign = -1 if spec.maximises else 1
+    ranked = sorted((one for one in results if one.state == "done"), key=lambda one: (sign * _value(one), one.index))
+    top = tuple(ranked[:TOP])
+    values = [_value(one) for one in top]
+    losses = [one.train_loss for one in results]
+    return ConfigurationResult(
+        label=configuration.label,
+        axes=configuration.values,
+        trials=spec.trials,
+        done=len(ranked),
+        pruned=sum(one.state == "pruned" for one in results),
+        diverged=sum(one.state == "diverged" for one in results),
+        failed=given_up(trials),
+        trained_share=sum(loss is not None and loss < TRAINED for loss in losses) / len(losses) if losses else None,
+        top=top,
+        top_mean=statistics.fmean(values) if values else None,
+        top_std=statistics.stdev(values) if len(values) > 1 else None,
+        importance=importance_of(trials, maximises=spec.maximises),
+        results=tuple(results),
+    )
+
+
+def _results(spec: StudySpec, configuration: Configuration, trials: list["FrozenTrial"]) -> list[TrialResult]:
+    from optuna.trial import TrialState
+
+    space = parameters_of(spec, configuration)
+    found = []
+    for trial in trials:
+        if trial.state not in {TrialState.COMPLETE, TrialState.PRUNED}:
+            continue
+        kept = trial.user_attrs
+        diverged = bool(kept.get("diverged"))
+        last = max(trial.intermediate_values, default=0)
+        curve = [trial.intermediate_values.get(epoch, math.nan) for epoch in range(1, last + 1)]
+        found.append(
+            TrialResult(
+                index=int(kept["index"]),
+                state="diverged" if diverged else "pruned" if trial.state == TrialState.PRUNED else "done",
+                value=None if diverged else trial.value,
+                train_loss=kept.get("train_loss"),
+                settings={field: restored(space[field], value) for field, value in trial.params.items()},
+                epochs=int(kept.get("epochs", 0)),
+                seconds=float(kept.get("seconds", 0.0)),
+                curve=tuple(value if math.isfinite(value) else None for value in curve),
+            )
+        )
+    return found
+
+
+def _value(trial: TrialResult) -> float:
+    return math.nan if trial.value is None else trial.value

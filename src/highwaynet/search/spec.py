@@ -1,0 +1,266 @@
+"""StudySpec: which runs a study is made of. Free of torch."""
+
+import math
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import Field, model_validator
+
+from highwaynet.base.errors import InputError, unknown
+from highwaynet.base.files import read_text, sha256
+from highwaynet.base.specs import Spec, validated
+from highwaynet.runs.spec import parse_toml
+from highwaynet.search.fields import check_field, flattened
+
+Sampler = Literal["random", "tpe", "sobol"]
+Pruner = Literal["none", "median", "halving"]
+Objective = Literal["train-loss", "validation-loss", "validation-accuracy"]
+List = Annotated[tuple[Any, ...], Field(strict=False)]
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+
+
+class Parameter(Spec):
+    """What values one setting may take."""
+
+    kind: Literal["uniform", "log-uniform", "integer", "choice"]
+    """uniform and log-uniform (numbers between low and high), integer (whole ones, both ends included), choice (one of a list)."""
+
+    low: int | float | None = None
+    """The smallest value."""
+
+    high: int | float | None = None
+    """The largest value."""
+
+    step: int | float | None = None
+    """uniform and integer: values lie so far apart, from low on."""
+
+    choices: List | None = None
+    """choice: the values to choose from."""
+
+    when: dict[str, Any] = Field(default_factory=dict)
+    """The setting is drawn only where these fields, axes or choices of the study, have these values (a value, or a list of them)."""
+
+    @property
+    def count(self) -> int | None:
+        """How many values there are; None where they are a continuum."""
+        if self.choices is not None:
+            return len(self.choices)
+        if self.low is None or self.high is None or (self.step is None and self.kind != "integer"):
+            return None
+        return math.floor((self.high - self.low) / (self.step or 1) + 1e-9) + 1
+
+    def at(self, share: float) -> Any:
+        """The value at a place between 0 and 1, so that evenly spread places give values that are spread as the kind says.
+
+        >>> Parameter(kind="integer", low=1, high=4).at(0.99), Parameter(kind="log-uniform", low=0.01, high=1).at(0.5)
+        (4, 0.1)
+        """
+        count, low, high = self.count, self.low, self.high
+        if count is not None:
+            number = min(int(share * count), count - 1)
+            if self.choices is not None:
+                return self.choices[number]
+        if low is None or high is None:
+            raise ValueError(f"{self.kind} without ends")
+        if count is not None:
+            return min(low + number * (self.step or 1), high)
+        if self.kind == "log-uniform":
+            value = low * (high / low) ** share
+        else:
+            value = low + share * (high - low)
+        return min(max(value, float(low)), float(high))
+
+
+class StudySpec(Spec):
+    """Everything that a study depends on. With the samplers random and sobol the same spec gives the same settings and values."""
+
+    schema_version: Literal[1] = 1
+    """Version of this format."""
+
+    name: Annotated[str, Field(pattern=f"^{NAME}$")]
+    """Name of the study, in its storage and of its folder: letters, digits, points, dashes, underscores."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Seed of the settings and, with a trial's index, of each trial."""
+
+    trials: Annotated[int, Field(ge=1, le=100_000)] = 100
+    """Settings that are tried in each configuration."""
+
+    sampler: Sampler = "random"
+    """random (as in the paper), sobol (evenly spread), or tpe (learns from finished trials; depends on the order in which they end)."""
+
+    pruner: Pruner = "none"
+    """none, or trials that look bad are ended early: median (worse than half of the others), halving (successive halving). Either
+    depends on the order in which trials end."""
+
+    objective: Objective = "train-loss"
+    """What the best is: the lowest training loss over the epochs (as in the paper), the lowest validation loss, or the highest
+    validation accuracy."""
+
+    run: dict[str, Any] = Field(default_factory=dict)
+    """What all runs share: the tables network, data and training of a run file."""
+
+    axes: dict[str, List] = Field(default_factory=dict)
+    """Fields with lists of values. Each combination is a configuration, with trials of its own."""
+
+    space: dict[str, Parameter]
+    """Fields with the values that they may take."""
+
+    @property
+    def maximises(self) -> bool:
+        """Whether a higher value is better."""
+        return self.objective == "validation-accuracy"
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether results depend on the order in which trials end."""
+        return self.sampler == "tpe" or self.pruner != "none"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, values: Any) -> Any:
+        """Dotted names may be written as tables within tables."""
+        if not isinstance(values, dict):
+            return values
+        changed = dict(values)
+        if isinstance(axes := values.get("axes"), dict):
+            changed["axes"] = flattened(axes, lambda value: not isinstance(value, dict))
+        if isinstance(space := values.get("space"), dict):
+            flat = flattened(space, lambda value: not isinstance(value, dict) or isinstance(value.get("kind"), str) or not value)
+            changed["space"] = {field: _parameter(field, value) for field, value in flat.items()}
+        return changed
+
+    @model_validator(mode="after")
+    def _check(self) -> "StudySpec":
+        """Raise InputError, whose sentence is complete, where something is empty or contradicts itself."""
+        for field in self.axes:
+            check_field(field, "axes")
+        for field in self.space:
+            check_field(field, "space")
+        if not self.space:
+            raise InputError("[space] is empty: name at least one field with the values that it may take")
+        for field, values in self.axes.items():
+            _check_list(f"[axes] {field}", values)
+        for field, parameter in self.space.items():
+            if field in self.axes:
+                raise InputError(f"{field} is an axis and in [space]: leave it out of one of them")
+            _check_parameter(f'[space."{field}"]', parameter)
+        given = {f"{section}.{name}" for section, table in self.run.items() if isinstance(table, dict) for name in table}
+        if twice := sorted(given & (set(self.axes) | set(self.space))):
+            raise InputError(f"{twice[0]} is in [run] and among the axes or in the space: leave it out of one of them")
+        if "seed" in self.run:
+            check_field("seed", "run")
+        for field, parameter in self.space.items():
+            _check_conditions(self, field, parameter)
+        self.ordered_space()
+        return self
+
+    def ordered_space(self) -> dict[str, Parameter]:
+        """The space with every field behind those on which it depends; raises InputError where they depend on each other."""
+        ordered: dict[str, Parameter] = {}
+        left = dict(self.space)
+        while left:
+            ready = [field for field, parameter in left.items() if not set(parameter.when) & set(left)]
+            if not ready:
+                raise InputError(f'[space."{next(iter(left))}"]: its conditions lead back to itself; leave one of them out')
+            for field in ready:
+                ordered[field] = left.pop(field)
+        return ordered
+
+    def to_toml(self) -> str:
+        """The spec as TOML, with every setting written out."""
+        values = self.model_dump(exclude_none=True)
+        for parameter in values["space"].values():
+            if not parameter["when"]:
+                del parameter["when"]
+        return tomli_w.dumps(values)
+
+    @property
+    def checksum(self) -> str:
+        """The same for the same study, however its file is laid out."""
+        return sha256(self.to_toml().encode())
+
+
+def read_study(path: Path) -> StudySpec:
+    """A study's file; raises InputError, which names it."""
+    return parse_study(read_text(path), path)
+
+
+def parse_study(text: str, source: Path) -> StudySpec:
+    """The spec in a text; `source` is named in the error."""
+    values = parse_toml(text, source)
+    try:
+        return validated(StudySpec, values)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
+
+
+def holds(condition: Any, value: Any) -> bool:
+    """Whether a value is the one, or among the ones, that a condition asks for."""
+    return _same(condition, value) or (isinstance(condition, list | tuple) and any(_same(one, value) for one in condition))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal, where true is not 1 and a list is a tuple."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def _parameter(field: str, values: Any) -> Parameter:
+    if isinstance(values, Parameter):
+        return values
+    if not isinstance(values, dict):
+        raise InputError(f'[space."{field}"] = {values!r}: write kind = "uniform", low and high, or kind = "choice" and choices')
+    kinds = ("uniform", "log-uniform", "integer", "choice")
+    if values.get("kind") not in kinds:
+        raise InputError(f'[space."{field}"]: {unknown("kind", str(values.get("kind", "")), kinds)}')
+    if isinstance(when := values.get("when"), dict):
+        values = values | {"when": flattened(when, lambda value: not isinstance(value, dict))}
+    return validated(Parameter, values, f'[space."{field}"] ')
+
+
+def _check_list(place: str, values: tuple[Any, ...]) -> None:
+    if not values:
+        raise InputError(f"{place} = []: give at least one value")
+    for number, value in enumerate(values):
+        if any(_same(value, other) for other in values[:number]):
+            raise InputError(f"{place}: {value!r} is there twice")
+
+
+def _check_parameter(place: str, parameter: Parameter) -> None:
+    kind, low, high, step = parameter.kind, parameter.low, parameter.high, parameter.step
+    if kind == "choice":
+        if parameter.choices is None or not (low is high is step is None):
+            raise InputError(f"{place}: a choice has choices = [...], and neither low nor high nor step")
+        _check_list(f"{place} choices", parameter.choices)
+        return
+    if parameter.choices is not None or low is None or high is None:
+        raise InputError(f"{place}: {kind} has low and high, and no choices")
+    if low >= high:
+        raise InputError(f"{place} low = {low} and high = {high}: low must be below high")
+    if kind == "log-uniform" and low <= 0:
+        raise InputError(f"{place} low = {low}: log-uniform needs low above 0")
+    if step is not None and (kind == "log-uniform" or not 0 < step <= high - low):
+        raise InputError(f"{place} step = {step}: uniform and integer may have one, above 0 and at most high − low")
+    if kind == "integer" and not all(isinstance(number, int) for number in (low, high, step or 1)):
+        raise InputError(f"{place} low = {low}, high = {high}{f', step = {step}' if step else ''}: integer needs whole numbers")
+
+
+def _check_conditions(spec: StudySpec, field: str, parameter: Parameter) -> None:
+    for other, condition in parameter.when.items():
+        place = f'[space."{field}"] when {other} = {condition!r}'
+        known = spec.axes.get(other) or (spec.space[other].choices if other in spec.space else None)
+        if other == field or not known:
+            names = [*spec.axes, *(name for name, one in spec.space.items() if one.kind == "choice" and name != field)]
+            raise InputError(f"{place}: a condition is about an axis or a choice of the study: {', '.join(names) or 'there is none'}")
+        if not any(holds(condition, value) for value in known):
+            raise InputError(f"{place}: {other} never has this value; it has {', '.join(map(str, known))}")
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a study."""
+    return re.fullmatch(NAME, text) is not None

@@ -1,0 +1,82 @@
+"""How a study stands, for people who wait for it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from highwaynet.search.spec import StudySpec
+from highwaynet.search.trials import Trials, given_up, is_over
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a configuration stands."""
+
+    label: str
+    trials: int
+    """Settings to try."""
+    done: int
+    """Those with a value, diverged ones included."""
+    running: int
+    pruned: int
+    failed: int
+    """Those that failed too often and are given up."""
+    best: float | None
+    best_index: int | None
+    seconds: float
+    """What a trial takes, on average; 0 where none is done."""
+    failures: dict[int, str] = field(default_factory=dict)
+    """Why, by index."""
+    is_over: bool = False
+
+    @property
+    def left(self) -> int:
+        """Trials without a result."""
+        return self.trials - self.done - self.pruned - self.failed
+
+
+def look(trials: Trials) -> list[Standing]:
+    """How all configurations stand."""
+    return [standing(configuration.label, trials.spec, trials.all(configuration)) for configuration in trials.configurations]
+
+
+def standing(label: str, spec: StudySpec, trials: list["FrozenTrial"]) -> Standing:
+    """How a configuration with these trials stands."""
+    from optuna.trial import TrialState
+
+    complete = [trial for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
+    sign = -1 if spec.maximises else 1
+    best = min((trial for trial in complete if not trial.user_attrs.get("diverged")), key=lambda t: sign * (t.value or 0.0), default=None)
+    failures = given_up(trials)
+    ended = [trial for trial in trials if trial.state in {TrialState.COMPLETE, TrialState.PRUNED}]
+    return Standing(
+        label=label,
+        trials=spec.trials,
+        done=len(complete),
+        running=sum(trial.state == TrialState.RUNNING for trial in trials),
+        pruned=sum(trial.state == TrialState.PRUNED for trial in trials),
+        failed=len(failures),
+        best=best.value if best else None,
+        best_index=best.user_attrs["index"] if best else None,
+        seconds=sum(map(_seconds, ended)) / len(ended) if ended else 0.0,
+        failures=failures,
+        is_over=is_over(spec, trials),
+    )
+
+
+def _seconds(trial: "FrozenTrial") -> float:
+    now = datetime.now()
+    return ((trial.datetime_complete or now) - (trial.datetime_start or now)).total_seconds()
+
+
+def seconds_left(standings: list[Standing], workers: int) -> float | None:
+    """How long it will take; None before anything is known. Trials that run are half done, and new kinds take as long as known ones."""
+    known = [one.seconds for one in standings if one.seconds]
+    if not known:
+        return None
+    usual = sum(known) / len(known)
+    work = sum((one.left - 0.5 * one.running) * (one.seconds or usual) for one in standings)
+    return work / max(1, workers, sum(one.running for one in standings))

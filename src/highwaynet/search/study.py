@@ -1,0 +1,179 @@
+"""A study that is to be run or looked at: its spec, its storage, its folder; and whether what is stored is the same study."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from highwaynet.base.errors import InputError, unknown
+from highwaynet.base.files import cannot, write_atomically
+from highwaynet.runs.spec import SPEC
+from highwaynet.search.address import DATABASE, Address
+from highwaynet.search.configurations import check_runs, configurations
+from highwaynet.search.creation import FORMAT, study_name
+from highwaynet.search.spec import StudySpec, is_name, parse_study, read_study
+from highwaynet.search.storage import open_storage
+
+if TYPE_CHECKING:
+    from optuna.storages import RDBStorage
+
+STUDY = "study.toml"
+"""The spec in a study's folder."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a study is."""
+
+    name: str
+    storage: Address
+    folder: Path
+    spec: StudySpec | None
+    """What a file says; None where a name was given."""
+
+
+def locate(study: str, storage: str | None, out: Path | None) -> Place:
+    """From what a user types: a study's file, its folder, or its name with a storage."""
+    path, spec = Path(study), None
+    if path.is_file() and path.name != DATABASE:
+        spec = read_study(path)
+        name, folder = spec.name, out or Path("studies") / spec.name
+    elif path.is_dir() and ((path / DATABASE).is_file() or (path / STUDY).is_file()):
+        spec = read_study(path / STUDY) if (path / STUDY).is_file() else None
+        name, folder = (spec.name if spec else path.resolve().name), out or path
+    elif is_name(study) and not study.endswith(".toml"):
+        name, folder = study, out or Path("studies") / study
+    else:
+        raise InputError(f"{study}: no such study; give its file, its folder, or its name and --storage")
+    return Place(name, Address.parse(storage) if storage else Address.of_file(folder / DATABASE), folder, spec)
+
+
+def stored_spec(place: Place, storage: "RDBStorage") -> StudySpec:
+    """The spec that a storage has for a study; raises InputError where it has no such study, or one of another version."""
+    kept = _kept(place, storage)
+    if not kept:
+        names = sorted({study.study_name.partition("/")[0] for study in storage.get_all_studies()})
+        raise InputError(f"{place.storage.shown}: {unknown('study', place.name, names)}")
+    return parse_study(str(next(iter(kept.values()))["spec"]), Path(f"study {place.name}"))
+
+
+def open_stored(place: Place) -> tuple[StudySpec, "RDBStorage"]:
+    """A study that is there, to be read."""
+    if (file := place.storage.file) and not file.is_file():
+        raise InputError(f"{file}: no such file; make the study with highway search STUDY.toml, or name its --storage")
+    storage = open_storage(place.storage, reading=True)
+    return stored_spec(place, storage), storage
+
+
+def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
+    """Check everything that can be known before anything is written. Returns the spec, and what the storage keeps about it.
+
+    Args:
+        place: The study.
+        join: Whether it must be there already.
+    """
+    runs_before = any((place.folder / "runs").glob("*/*"))  # looked for first: another parent may be making the study
+    file = place.storage.file
+    if file and not file.exists() and (join or place.spec is None):
+        raise InputError(f"{file}: no such file, so there is no study to join; give its --storage, or begin it without --join")
+    spec, there = place.spec, {}
+    fingerprints = _fingerprints(spec) if spec else {}
+    if file is None or file.exists():
+        storage = open_storage(place.storage, reading=file is not None)
+        there = _kept(place, storage)
+        if spec is None or (join and not there):
+            spec = stored_spec(place, storage)
+            fingerprints = _fingerprints(spec)
+        storage.engine.dispose()
+    if spec is None:
+        raise InputError(f"{place.name}: no such study; give its file")
+    attributes = {"format": FORMAT, "spec": spec.to_toml(), "spec_sha256": spec.checksum, "data": fingerprints}
+    if there:
+        _check_same(place, spec, attributes, there)
+    elif runs_before:
+        raise InputError(f"{place.folder} has runs of a study that {place.storage.shown} does not know: name another folder with --out")
+    _make_folder(place, spec)
+    return spec, attributes
+
+
+def _kept(place: Place, storage: "RDBStorage") -> dict[str, dict[str, Any]]:
+    """What the storage keeps about the study, by configuration; raises InputError where it is of another version."""
+    kept = {s.study_name: s.user_attrs for s in storage.get_all_studies() if s.study_name.startswith(f"{place.name}/")}
+    for name, attributes in kept.items():
+        if attributes.get("format") != FORMAT:
+            raise InputError(
+                f"{place.storage.shown}: the study {name} was made by another version of highwaynet (format {attributes.get('format')}, "
+                f"here {FORMAT}): use that version, or choose another name"
+            )
+    return kept
+
+
+def _check_same(place: Place, spec: StudySpec, attributes: dict[str, Any], there: dict[str, dict[str, Any]]) -> None:
+    """Raise InputError where the stored study has another spec or other data."""
+    known = {study_name(spec, configuration) for configuration in configurations(spec)}
+    for name, kept in there.items():
+        if kept["spec_sha256"] != attributes["spec_sha256"] or name not in known:
+            other = parse_study(str(kept["spec"]), Path(f"study {place.name}"))
+            raise InputError(
+                f"the study {place.name} in {place.storage.shown} was made with {_difference(other, spec)}: "
+                "choose another name for the changed one"
+            )
+        if kept["data"] != attributes["data"]:
+            raise InputError(
+                f"the study {place.name} in {place.storage.shown} was made with other data: "
+                "use the same data set (--data-root), or choose another name"
+            )
+
+
+def _difference(there: StudySpec, here: StudySpec) -> str:
+    """The first field in which two specs differ, in words."""
+    before, now = there.model_dump(exclude_none=True), here.model_dump(exclude_none=True)
+    for field in StudySpec.model_fields:
+        if before.get(field) != now.get(field):
+            if isinstance(before.get(field), dict) and isinstance(now.get(field), dict):
+                inner = next(key for key in [*before[field], *now[field]] if before[field].get(key) != now[field].get(key))
+                return f"another [{field}] {inner} ({_short(before[field].get(inner))}, now {_short(now[field].get(inner))})"
+            return f"another {field} ({_short(before.get(field))}, now {_short(now.get(field))})"
+    return "another order of its fields"
+
+
+def _short(value: Any) -> str:
+    text = "none" if value is None else json.dumps(value, default=list)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _fingerprints(spec: StudySpec) -> dict[str, str]:
+    """Fingerprints of the data by name; raises InputError where the ends of the space do not fit them."""
+    from highwaynet.data.dataset import Dataset
+    from highwaynet.data.load import load_dataset
+    from highwaynet.training.suitability import check_fit, for_few_samples
+
+    loaded: dict[str, Dataset] = {}
+    for configuration, runs in check_runs(spec):
+        for run in runs:
+            key = run.data.model_dump_json()
+            data = loaded.get(key) or load_dataset(run.data)
+            loaded[key] = data
+            try:
+                check_fit(for_few_samples(run, len(data.train)), data)
+            except InputError as error:
+                raise InputError(f"configuration {configuration.label}: {error}") from error
+            if spec.objective != "train-loss" and data.validation is None:
+                raise InputError(f"objective = {spec.objective!r}: {run.data.title} keeps nothing for validation; set data.validation")
+            if spec.objective == "validation-accuracy" and data.preparation.record.task != "classification":
+                raise InputError(f"objective = {spec.objective!r}: {run.data.title} has no classes; choose validation-loss")
+    return {data.name.rpartition("/")[2]: data.preparation.record.fingerprint for data in loaded.values()}
+
+
+def _make_folder(place: Place, spec: StudySpec) -> None:
+    folder = place.folder
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder}: this is a file; name a folder for the study")
+    if (folder / SPEC).exists():
+        raise InputError(f"--out {folder}: this is a run directory; name another folder for the study")
+    try:
+        (folder / "runs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot("create", folder, error) from error
+    if not (folder / STUDY).exists():
+        write_atomically(folder / STUDY, spec.to_toml())

@@ -1,0 +1,192 @@
+"""The trials of a study as its workers and parents see them: who has which, what came out, and which have lost their worker."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from highwaynet.search.address import Address
+from highwaynet.search.configurations import Configuration, Settings, configurations, parameters_of
+from highwaynet.search.creation import ensure, is_given_up
+from highwaynet.search.distributions import restored
+from highwaynet.search.spec import StudySpec
+from highwaynet.search.storage import open_storage, patiently
+from highwaynet.search.workers import is_alive
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial, TrialState
+
+T = TypeVar("T")
+
+
+class TakenAwayError(Exception):
+    """The trial was given to another worker, because this one gave no sign of life; what it found does not count."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A trial that this worker runs."""
+
+    trial: int
+    """Its id in the storage."""
+    index: int
+    """Its index in its configuration."""
+    configuration: Configuration
+    settings: Settings
+    """Empty where the sampler has yet to suggest some."""
+    tried_before: bool
+    """Whether it failed before."""
+
+
+class Trials:
+    """A study in its storage.
+
+    Args:
+        spec: The study.
+        address: The storage.
+        folder: The study's folder on this machine: runs, and a folder for each worker, locked as long as it lives.
+        attributes: What the studies of Optuna keep about this one.
+        hurry: Whether the program is being ended, so that it does not wait long for the storage.
+    """
+
+    def __init__(
+        self, spec: StudySpec, address: Address, folder: Path, attributes: dict[str, Any], hurry: Callable[[], bool] = lambda: False
+    ) -> None:
+        import optuna
+
+        self.spec, self.folder, self.configurations = spec, folder, configurations(spec)
+        self._address, self._attributes, self._hurry = address, attributes, hurry
+        self.storage = patiently(lambda: open_storage(address), address, hurry=hurry)
+        self._cached = optuna.storages.get_storage(self.storage)
+        self._studies: dict[str, int] = {}
+
+    def create(self) -> None:
+        """Make what is missing in the storage."""
+        for configuration in self.configurations:
+            self._studies[configuration.label] = ensure(self.storage, self._address, self.spec, configuration, self._attributes)
+
+    def study_id(self, configuration: Configuration) -> int:
+        """The id of a configuration's study."""
+        if configuration.label not in self._studies:
+            self._studies[configuration.label] = ensure(self.storage, self._address, self.spec, configuration, self._attributes)
+        return self._studies[configuration.label]
+
+    def ask(self, call: Callable[[], T]) -> T:
+        """An answer of the storage, which may be away for a while."""
+        return patiently(call, self._address, hurry=self._hurry)
+
+    def all(self, configuration: Configuration) -> list["FrozenTrial"]:
+        """The trials of a configuration; those that are done are read once."""
+        study = self.study_id(configuration)
+        return self.ask(lambda: self._cached.get_all_trials(study, deepcopy=False))
+
+    def claim(self, configuration: Configuration, worker: str) -> Claim | None:
+        """Take the waiting trial with the lowest index; None where none waits."""
+        from optuna.exceptions import UpdateFinishedTrialError
+        from optuna.trial import TrialState
+
+        study = self.study_id(configuration)
+        waiting = self.ask(lambda: self.storage.get_all_trials(study, deepcopy=False, states=(TrialState.WAITING,)))
+        for trial in sorted(waiting, key=lambda trial: int(trial.user_attrs["index"])):
+            number = trial._trial_id
+            # The sign of life comes first: a trial whose worker dies right after taking it has one that grows old.
+            self.ask(lambda number=number: self.storage.record_heartbeat(number))  # type: ignore[misc]
+            with suppress(UpdateFinishedTrialError):
+                if self.ask(lambda number=number: self.storage.set_trial_state_values(number, TrialState.RUNNING)):  # type: ignore[misc]
+                    self.keep(number, worker=worker)
+                    return self._claim(trial, configuration)
+        return None
+
+    def _claim(self, trial: "FrozenTrial", configuration: Configuration) -> Claim:
+        space = parameters_of(self.spec, configuration)
+        settings = {field: restored(space[field], value) for field, value in trial.params.items()}
+        index = int(trial.user_attrs["index"])
+        before = any(other.user_attrs.get("index") == index and "error" in other.user_attrs for other in self.all(configuration))
+        return Claim(trial._trial_id, index, configuration, settings, before)
+
+    def keep(self, trial: int, **attributes: Any) -> None:
+        """Add to what is kept about a running trial; raises TakenAwayError where it is not this worker's any more."""
+        for key, value in attributes.items():
+            self._own(lambda key=key, value=value: self.storage.set_trial_user_attr(trial, key, value))  # type: ignore[misc]
+
+    def report(self, trial: int, epoch: int, value: float) -> None:
+        """What an epoch came to."""
+        self._own(lambda: self.storage.set_trial_intermediate_value(trial, epoch, value))
+
+    def finish(self, trial: int, state: "TrialState", value: float | None = None) -> None:
+        """Tell what a trial came to."""
+        self._own(lambda: self.storage.set_trial_state_values(trial, state, None if value is None else [value]))
+
+    def give_back(self, trial: int) -> None:
+        """Let a running trial wait again, for anybody to take."""
+        from optuna.trial import TrialState
+
+        self.keep(trial, worker=None)  # first: whoever takes it next must not be taken for this one
+        self._own(lambda: self.storage.set_trial_state_values(trial, TrialState.WAITING))
+
+    def _own(self, call: Callable[[], object]) -> None:
+        from optuna.exceptions import UpdateFinishedTrialError
+
+        try:
+            self.ask(call)
+        except UpdateFinishedTrialError as error:
+            raise TakenAwayError from error
+
+    def rescue(self) -> bool:
+        """Let the trials wait again whose worker is gone; whether there were any."""
+        from optuna.exceptions import UpdateFinishedTrialError
+        from optuna.trial import TrialState
+
+        found = False
+        for configuration in self.configurations:
+            trials = self.all(configuration)
+            running = [trial for trial in trials if trial.state == TrialState.RUNNING]
+            for trial in self._lost(configuration, running) if running else ():
+                with suppress(UpdateFinishedTrialError):  # others look as well
+                    number = trial._trial_id
+                    self.ask(lambda number=number: self.storage.set_trial_state_values(number, TrialState.FAIL))  # type: ignore[misc]
+            if open_indices(self.spec, self.all(configuration) if running else trials):
+                ensure(self.storage, self._address, self.spec, configuration, self._attributes)
+                found = True
+        return found
+
+    def _lost(self, configuration: Configuration, running: list["FrozenTrial"]) -> Iterator["FrozenTrial"]:
+        """Running trials whose worker's folder here is not locked, or, for workers elsewhere, whose last sign of life is old."""
+        study = self.study_id(configuration)
+        stale = set(self.ask(lambda: self.storage._get_stale_trial_ids(study)))
+        for trial in running:
+            lives = is_alive(self.folder, str(trial.user_attrs.get("worker")))
+            if lives is False or (lives is None and trial._trial_id in stale):
+                yield trial
+
+
+def open_indices(spec: StudySpec, trials: list["FrozenTrial"]) -> list[int]:
+    """Indices that have no trial that is waiting, running or done, and are not given up: somebody was killed before there was another."""
+    from optuna.trial import TrialState
+
+    settled = {trial.user_attrs["index"] for trial in trials if trial.state != TrialState.FAIL}
+    return [index for index in range(spec.trials) if index not in settled and index not in given_up(trials)]
+
+
+def given_up(trials: list["FrozenTrial"]) -> dict[int, str]:
+    """Indices that failed too often, with the last reason."""
+    from optuna.trial import TrialState
+
+    by_index: dict[int, list[FrozenTrial]] = {}
+    for trial in trials:
+        by_index.setdefault(int(trial.user_attrs["index"]), []).append(trial)
+    found: dict[int, str] = {}
+    for index, tried in by_index.items():
+        reasons = [str(trial.user_attrs["error"]) for trial in tried if "error" in trial.user_attrs]
+        if all(trial.state == TrialState.FAIL for trial in tried) and is_given_up(len(reasons), len(tried) - len(reasons)):
+            found[index] = reasons[-1] if reasons else f"its worker was killed {len(tried)} times; it may need too much memory"
+    return found
+
+
+def is_over(spec: StudySpec, trials: list["FrozenTrial"]) -> bool:
+    """Whether every index of a configuration has its result, or is given up."""
+    from optuna.trial import TrialState
+
+    done = {trial.user_attrs["index"] for trial in trials if trial.state in {TrialState.COMPLETE, TrialState.PRUNED}}
+    return len(done | given_up(trials).keys()) == spec.trials

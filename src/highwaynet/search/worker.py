@@ -1,0 +1,235 @@
+"""A worker: a process that takes one trial after the other, until none is left or it is asked to stop.
+
+`python -m highwaynet.search.worker` is started by a parent, which writes what to do as one line of JSON to its standard input and keeps
+that open: when it closes, because the parent wants so or is gone, the worker saves its run, gives its trial back, and ends.
+"""
+
+import json
+import math
+import os
+import sys
+import threading
+import time
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from highwaynet.base.errors import HighwayError
+from highwaynet.data.record import DataRecord
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.lock import is_locked
+from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.search.address import Address
+from highwaynet.search.configurations import run_spec
+from highwaynet.search.drawing import trial_seed
+from highwaynet.search.learning import Pruning, suggest
+from highwaynet.search.spec import Objective, parse_study
+from highwaynet.search.storage import StorageError, need_optuna
+from highwaynet.search.trials import Claim, TakenAwayError, Trials, is_over
+from highwaynet.search.workers import SignsOfLife, WorkerFolder
+from highwaynet.training.divergence import DivergenceError
+from highwaynet.training.interruption import InterruptedRunError, Interruption
+from highwaynet.training.loop import train
+
+if TYPE_CHECKING:
+    from optuna.trial import TrialState
+
+IDLE = 1.0
+"""Seconds between two looks at a study in which all that is left is being run by others."""
+
+
+class PrunedError(Exception):
+    """The trial looks too bad to go on."""
+
+
+class Reporter:
+    """Watches a run, and tells the storage about its epochs.
+
+    Args:
+        trials: The study.
+        claim: The trial.
+        path: Its run directory.
+        epochs: How many epochs it has.
+    """
+
+    def __init__(self, trials: Trials, claim: Claim, path: Path, epochs: int) -> None:
+        self.taken_away = False
+        """Set by another thread when the trial was given to another worker."""
+        self._trials, self._claim, self._path = trials, claim, path
+        self._pruning = Pruning(trials, claim, epochs)
+
+    def started(self, data: DataRecord, epochs: int, steps: int) -> None:
+        """Epochs that were run before, perhaps on another machine, are reported again."""
+        if epochs:
+            for record in RunDirectory.open(self._path).read_history()[:epochs]:
+                self._report(record)
+
+    def step(self, samples: int) -> None:
+        """Leave at once if the trial is not ours any more."""
+        if self.taken_away:
+            raise TakenAwayError
+
+    def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
+        """Report, and ask whether to go on."""
+        self._report(record)
+        if self._pruning.is_bad():
+            raise PrunedError
+
+    def note(self, sentence: str) -> None:
+        """The run's own log has it."""
+
+    def _report(self, record: EpochRecord) -> None:
+        self._trials.report(self._claim.trial, record.epoch, value_of(record, self._trials.spec.objective))
+
+
+def value_of(record: EpochRecord, objective: Objective) -> float:
+    """What an epoch is judged by."""
+    values = {
+        "train-loss": record.train_loss,
+        "validation-loss": record.validation_loss,
+        "validation-accuracy": record.validation_accuracy,
+    }
+    value = values[objective]
+    return math.nan if value is None else value
+
+
+class Worker:
+    """Runs trials.
+
+    Args:
+        trials: The study.
+        stop: Looked at after every step.
+        number: Its place among those of its parent, so that they begin with different configurations.
+    """
+
+    def __init__(self, trials: Trials, stop: Interruption, number: int) -> None:
+        self._trials, self._stop, self._next = trials, stop, number
+        self._folder = WorkerFolder(trials.folder)
+        self._reporter: Reporter | None = None
+        self._signs = SignsOfLife(trials.storage, self._lost)
+
+    def work(self) -> None:
+        """Until everything is done, or somebody asks to stop."""
+        self._signs.start()
+        try:
+            while not self._stop.requested:
+                claim = self._claim()
+                if claim is not None:
+                    self._run(claim)
+                elif all(is_over(self._trials.spec, self._trials.all(configuration)) for configuration in self._trials.configurations):
+                    break
+                elif not self._trials.rescue():
+                    time.sleep(IDLE)
+        finally:
+            self._signs.end()
+            self._folder.close()
+
+    def _claim(self) -> Claim | None:
+        """A waiting trial, of each configuration in turn."""
+        known = self._trials.configurations
+        for _ in known:
+            configuration = known[self._next % len(known)]
+            self._next += 1
+            if claim := self._trials.claim(configuration, self._folder.name):
+                return claim
+        return None
+
+    def _run(self, claim: Claim) -> None:
+        from optuna.trial import TrialState
+
+        trials = self._trials
+        self._signs.trial = claim.trial
+        try:
+            self._tell(claim, *self._train(claim))
+        except InterruptedRunError:
+            trials.give_back(claim.trial)
+        except StorageError:
+            raise
+        except TakenAwayError:
+            pass
+        except Exception as error:
+            sentence = str(error) if isinstance(error, HighwayError) else f"{type(error).__name__}: {error}"
+            with suppress(TakenAwayError):
+                trials.keep(claim.trial, error=sentence.partition("\n")[0][:1000])
+                trials.finish(claim.trial, TrialState.FAIL)
+        finally:
+            self._signs.trial = self._reporter = None
+
+    def _train(self, claim: Claim) -> tuple["TrialState", Path]:
+        """Run a trial, or go on with it."""
+        from optuna.trial import TrialState
+
+        trials = self._trials
+        settings = suggest(trials, claim)
+        spec = run_spec(trials.spec, claim.configuration, settings, trial_seed(trials.spec, claim.configuration, claim.index))
+        path = run_path(trials.folder, claim.configuration.label, claim.index)
+        if path.exists() and is_locked(path):  # by a worker that seemed dead and is not: it will notice
+            time.sleep(IDLE)
+            raise InterruptedRunError("the run directory is in use", 1)
+        self._reporter = Reporter(trials, claim, path, spec.training.epochs)
+        anew = claim.tried_before and path.exists()  # after an error: the run directory may be damaged
+        try:
+            train(spec, path, overwrite=anew, resume=not anew, watcher=self._reporter, interruption=self._stop)
+        except PrunedError:
+            return TrialState.PRUNED, path
+        except DivergenceError:
+            self._trials.keep(claim.trial, diverged=True)
+        return TrialState.COMPLETE, path
+
+    def _tell(self, claim: Claim, state: "TrialState", path: Path) -> None:
+        """The best epoch of a run is its value; one that diverged is worse than all others."""
+        spec, run = self._trials.spec, RunDirectory.open(path)
+        history = run.read_history() if run.has_history else []
+        values = [value_of(record, spec.objective) for record in history]
+        losses = [record.train_loss for record in history]
+        diverged = run.has_diverged or not values or not all(map(math.isfinite, values + losses))
+        attributes: dict[str, Any] = {"epochs": len(history), "seconds": run.read_seconds() if history else 0.0}
+        attributes |= {"diverged": True} if diverged else {"train_loss": min(losses)}
+        best = max(values, default=0.0) if spec.maximises else min(values, default=0.0)
+        value = (-math.inf if spec.maximises else math.inf) if diverged else best
+        self._trials.keep(claim.trial, **attributes)
+        self._trials.finish(claim.trial, state, value)
+
+    def _lost(self, trial: int) -> None:
+        if self._reporter is not None and self._signs.trial == trial:
+            self._reporter.taken_away = True
+
+
+def run_path(folder: Path, label: str, index: int) -> Path:
+    """The run directory of a trial in a study's folder."""
+    return folder / "runs" / label / f"{index:05}"
+
+
+def _first_line() -> bytes:
+    """What the parent writes. Read without Python's own buffer, on which a thread that waits would sit when the program ends."""
+    text = b""
+    while not text.endswith(b"\n") and (more := os.read(0, 1)):
+        text += more
+    return text
+
+
+def main() -> None:
+    """Read what to do, and do it."""
+    warnings.simplefilter("ignore")
+    job = json.loads(_first_line())
+    need_optuna()
+    with Interruption() as stop:
+        stop.armed = True  # from now on signals are requests
+
+        def wait_for_end() -> None:
+            while os.read(0, 1024):
+                pass
+            stop.requested = stop.requested or 143
+
+        threading.Thread(target=wait_for_end, name="parent", daemon=True).start()
+        spec = parse_study(job["spec"], Path("the study"))
+        trials = Trials(spec, Address(job["storage"]), Path(job["folder"]), job["attributes"], lambda: bool(stop.requested))
+        Worker(trials, stop, job["number"]).work()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HighwayError as error:
+        sys.exit(str(error))
