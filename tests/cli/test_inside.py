@@ -46,7 +46,7 @@ def test_inspect_one_thing_as_json(run: Callable[..., Path], tmp_path: Path, hig
     assert set(answer) == {"run", "findings", "figures", "gates", "routing"}
     assert (answer["gates"]["sample"], len(answer["gates"]["mean"])) == (5, 5)
     assert len(answer["routing"]["class_mean"]) == 10
-    assert (tmp_path / "fc-highway-figures" / "routing.png").exists()
+    assert (tmp_path / "runs" / "fc-highway-figures" / "routing.png").exists()
 
 
 @pytest.mark.parametrize("name", ["fc-plain", "fc-residual"])
@@ -95,6 +95,10 @@ def test_lesion_of_chosen_layers_together(run: Callable[..., Path], tmp_path: Pa
         ("fc-highway", ["lesion", "--layers", "4-6"], "--layers 4-6: there are 5 layers that can be closed, numbered from 1"),
         ("fc-highway", ["lesion", "--layers", "two"], "--layers two: give numbers and ranges with commas between"),
         ("fc-highway", ["lesion", "--layers", ""], "--layers is empty"),
+        ("fc-highway", ["lesion", "--layers", "5-2"], "--layers 5-2: a range goes from the smaller number to the larger, 2-5"),
+        ("fc-highway", ["lesion", "--layers", "2", "--what", "pairs"], "--what pairs and --layers 2: choose a study, or layers"),
+        ("fc-highway", ["inspect", "--what", "flow", "--classes", "3"], "--classes 3: this is for routing, which is not asked for"),
+        ("fc-plain", ["inspect", "--sample", "3"], "--sample 3: this is for gates"),
         ("fc-highway", ["lesion", "--what", "all"], "--what all: choose of layers, pairs, deletions"),
     ],
 )
@@ -111,7 +115,7 @@ def test_bad_input_gets_one_sentence(
     assert words in result.stderr.replace("\n", " ")
     assert len(result.stderr.strip().split(". ")) == 1
     assert "Traceback" not in result.stderr
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name.endswith("figures")) == []
+    assert list(tmp_path.rglob("*figures")) == []
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path, highway: Highway) -> None:

@@ -341,18 +341,16 @@ def test_a_regression_has_no_panel_for_accuracy() -> None:
     assert deletions.axes[0].get_yscale() == "log"
 
 
-def test_pairs_are_multiples_of_the_intact_loss_with_the_same_colours() -> None:
+def test_pairs_are_multiples_of_the_intact_loss() -> None:
     record = pairs_record(9)
     figure = draw_pairs(record)
-    pairs, spans, bar = figure.axes
+    pairs, spans, bar, _ = figure.axes
     assert labels(figure)[:2] == [("closed layer", "closed layer"), ("last layer of the span", "first layer of the span")]
-    assert bar.get_xlabel() == "training loss / loss of the intact network"
+    assert bar.get_xlabel() == "training loss / intact loss"
     np.testing.assert_allclose(pairs.images[0].get_array(), record.pair_loss / 0.01, rtol=1e-6)
     assert np.ma.getmaskarray(spans.images[0].get_array()).tolist() == (np.tri(9, k=-1) > 0).tolist()
-    low, high = pairs.images[0].get_clim()
-    assert spans.images[0].get_clim() == (low, high)
-    assert low == 1
-    assert high == pytest.approx(np.nanmax([record.pair_loss, record.span_loss]) / 0.01, rel=1e-6)
+    for axes, table in ((pairs, record.pair_loss), (spans, record.span_loss)):
+        assert axes.images[0].get_clim() == (1, pytest.approx(np.nanmax(table) / 0.01, rel=1e-6))
 
 
 def test_deletions_show_every_draw_and_medians() -> None:
@@ -428,13 +426,12 @@ def told(finding: Callable[[Any], str], record: AnalysisRecord) -> str:
 def test_lesion_findings() -> None:
     record = lesions_record([0.1, 0.9, 0.1005, 0.11], [0.97, 0.5, 0.971, 0.969])
     assert told(lesion_finding, record) == (
-        "1 of 3 layers can be closed one at a time with at most 1 % change of the training loss (0.100), "
-        "2 with at most 0.1 percentage points' change of the training accuracy (97.00 %). "
+        "1 of 3 layers can be closed one at a time with at most 1 % rise of the training loss (0.100), "
+        "2 with at most 0.1 percentage points' fall of the training accuracy (97.00 %). "
         "Layer 1 matters most: without it the loss goes from 0.100 to 0.900."
     )
     assert told(lesion_finding, lesions_record([0.3, 0.3, 0.2], part="test")) == (
-        "1 of 2 layers can be closed one at a time with at most 1 % change of the test loss (0.300). "
-        "No layer, closed alone, raises the loss."
+        "2 of 2 layers can be closed one at a time with at most 1 % rise of the test loss (0.300). No layer, closed alone, raises the loss."
     )
     assert told(lesion_finding, lesions_record([0.0, 0.0, 1e-9])).startswith("1 of 2 layers can be closed")
     assert told(lesion_finding, lesions_record([0.1, 0.2, math.nan])).endswith(
@@ -449,7 +446,7 @@ def test_gate_findings() -> None:
         sample_gates=[[0, 0]] * 2, sample_outputs=[[0, 0]] * 2, open_share=[0.0, 0.5], closed_share=[1.0, 0.5],
     )  # fmt: skip
     assert told(gate_finding, record) == (
-        "Over 60,000 training samples the transform gates are open by 0.30 on average (1 is fully open), most in layer 2 (0.45). "
+        "Over 60,000 training samples the transform gates are open by 0.30 on average (1 is fully open), most in highway layer 2 (0.45). "
         "For a single sample 75.00 % of the gates are below 0.1 and 25.00 % above 0.5, on average over the samples. "
         "All gate biases started at −2; training lowered 75.00 % of them (3 of 4), and their mean is −2.62 now."
     )
@@ -460,7 +457,7 @@ def test_gate_findings() -> None:
         }
     )
     text = told(gate_finding, ragged_one)
-    assert "open by 0.30 on average (1 is fully open), most in layer 1 (0.90)" in text, "each gate counts alike"
+    assert "open by 0.30 on average (1 is fully open), most in highway layer 1 (0.90)" in text, "each gate counts alike"
     assert "62.50 % of the gates are below 0.1 and 37.50 % above 0.5" in text, "each gate counts alike"
     assert "training lowered 25.00 % of them (1 of 4)" in text
 
@@ -490,21 +487,21 @@ def test_pairs_findings() -> None:
     nan = math.nan
     pairs = [[2.0, 4.5, 2.0], [4.5, 1.5, 1.5], [2.0, 1.5, 1.0]]
     assert told(pairs_finding, pairs_of(1.0, pairs, [[2.0, 4.5, 4.6], [nan, 1.005, 1.09], [nan, nan, 1.0]])) == (
-        "The longest span of layers that can be closed with at most 1 % change of the loss (1.00 over 60,000 training samples) "
+        "The longest span of layers that can be closed with at most 1 % rise of the loss (1.00 over 60,000 training samples) "
         "has 1 layer (3), with at most 10 % 2 layers (2 to 3). "
         "Layers 1 and 2 interact most: closing both changes the loss by +3.50, closing each alone by +1.00 and +0.500."
     )
     assert told(pairs_finding, pairs_of(1.0, [[0.5, 0.5], [0.5, 0.5]], [[1.05, 2], [nan, 2]])) == (
-        "No layer can be closed with at most 1 % change of the loss (1.00 over 60,000 training samples); "
+        "No layer can be closed with at most 1 % rise of the loss (1.00 over 60,000 training samples); "
         "the longest span that can be closed with at most 10 % has 1 layer (1). "
         "Layers 1 and 2 interact most: closing both changes the loss by −0.500, closing each alone by −0.500 and −0.500."
     )
     assert told(pairs_finding, pairs_of(1.0, [[2.0, 3.0], [3.0, 2.0]], [[2, 3], [nan, 2]])) == (
-        "No layer can be closed with at most 10 % change of the loss (1.00 over 60,000 training samples). "
+        "No layer can be closed with at most 10 % rise of the loss (1.00 over 60,000 training samples). "
         "No two layers interact: closing both changes the loss by the sum of what closing each does."
     )
     assert told(pairs_finding, pairs_of(0.0, [[0.0]], [[0.0]])) == (
-        "The longest span of layers that can be closed with at most 1 % change of the loss (0 over 60,000 training samples) "
+        "The longest span of layers that can be closed with at most 1 % rise of the loss (0 over 60,000 training samples) "
         "has 1 layer (1), with at most 10 % 1 layer (1)."
     )
 

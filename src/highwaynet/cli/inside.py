@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "svg", "pdf")
 RUN = typer.Argument(help="A run directory.")
-OUT = typer.Option(help="The folder for the figures; by default RUN-figures in the present folder.")
+OUT = typer.Option(help="The folder for the figures; by default RUN-figures, beside the run.")
 FORMAT = typer.Option("--format", help="Formats of the figures, with commas: png, svg, pdf.", metavar="NAMES")
 Kept = Literal["final", "best"]
 Told = Callable[[int, int], None]
@@ -31,7 +31,8 @@ class Answers:
 
     def __init__(self, run: Path, out: Path | None, formats: str, checkpoint: Kept) -> None:
         self.formats = names_in("--format", formats, FORMATS)
-        self.run, self.out = run, out or Path(f"{run.resolve().name}-figures")
+        self.run = run
+        self.out = out or run.with_name(f"{run.resolve().name}-figures" + ("" if checkpoint == "final" else f"-{checkpoint}"))
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"--out {self.out}: this is a file; name a folder for the figures")
         self.study = _study(run, checkpoint)
@@ -82,6 +83,8 @@ def numbers_in(option: str, text: str, count: int, what: str) -> list[int]:
         if not first.strip().isdecimal() or (dash and not last.strip().isdecimal()):
             raise InputError(f"{option} {part}: give numbers and ranges with commas between, for instance 3,5-9")
         ends = int(first), int(last or first)
+        if ends[0] > ends[1]:
+            raise InputError(f"{option} {part}: a range goes from the smaller number to the larger, {ends[1]}-{ends[0]}")
         if not 1 <= ends[0] <= ends[1] <= count:
             raise InputError(f"{option} {part}: there are {count} {what}, numbered from 1")
         found |= set(range(ends[0], ends[1] + 1))

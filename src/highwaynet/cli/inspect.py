@@ -48,7 +48,11 @@ def inspect_command(
     chosen = _class_numbers(classes, study.classes)
     if sample >= study.count("train"):
         raise InputError(f"--sample {sample}: there are {study.count('train'):,} training samples, numbered from 0")
-    for name in _fitting(study, wanted):
+    asked = _fitting(study, wanted)
+    for given, option, name in ((classes, "--classes", "routing"), (sample, "--sample", "gates")):
+        if given and name not in asked:
+            raise InputError(f"{option} {given}: this is for {name}, which is not asked for, or which this network does not have")
+    for name in asked:
         with progress_bar(f"{name} of {run}", "samples") as progress:
             try:
                 _ask(answers, name, sample, chosen, progress)
@@ -99,6 +103,8 @@ def _fitting(study: "Study", wanted: list[str] | None) -> list[str]:
 def _class_numbers(text: str | None, names: tuple[str, ...]) -> list[int] | None:
     if text is None:
         return None
+    if not names:
+        raise InputError(f"--classes {text}: this run is a regression, which has no classes")
     chosen = []
     for part in (part.strip() for part in text.split(",") if part.strip()):
         if part in names:
@@ -110,4 +116,4 @@ def _class_numbers(text: str | None, names: tuple[str, ...]) -> list[int] | None
             raise InputError(f"--classes {part}: no such class; there are {len(names)}, numbered from 0: {shown}")
     if not chosen:
         raise InputError("--classes is empty: give names or numbers of classes, with commas between")
-    return chosen
+    return list(dict.fromkeys(chosen))

@@ -38,7 +38,8 @@ def lesion_command(
 
     Example: highway lesion runs/fc-highway-50-mnist-seed0 --split test
     """
-    need_figures()
+    if layers is None:
+        need_figures()
     if what is not None and layers is not None:
         raise InputError(f"--what {what} and --layers {layers}: choose a study, or layers to close together")
     wanted = names_in("--what", "layers" if what is None else what, STUDIES)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from highwaynet.search.results import StudyResult, TrialResult
     from highwaynet.search.spec import StudySpec
     from highwaynet.search.status import Standing
+    from highwaynet.search.study import Place
 
 STORAGE: Any = typer.Option(
     envvar="HIGHWAYNET_STORAGE", help="A PostgreSQL server that several machines share: postgresql://USER:PASSWORD@HOST/DATABASE."
@@ -95,7 +96,7 @@ def run_command(
             standings = run_study(spec, place.storage, place.folder, attributes, count, display)
         except InterruptedRunError as error:
             raise error.with_way("the same command") from error
-    _show(_collected(*open_stored(place)), place.folder, as_json=as_json)
+    _show(_collected(*open_stored(place)), place, as_json=as_json)
     failures = [(one.label, index, reason) for one in standings for index, reason in one.failures.items()]
     if failures:
         label, index, reason = failures[0]
@@ -126,7 +127,7 @@ def show_command(
             raise InputError(f"--figures {figures}: this is a file; name a folder")
     result = _collected(*open_stored(place))
     files = _draw(result, figures, chosen) if figures is not None else []
-    _show(result, place.folder, as_json=as_json, files=files)
+    _show(result, place, as_json=as_json, files=files)
 
 
 @search_app.command("best")
@@ -255,10 +256,13 @@ def _duration(seconds: float) -> str:
 def _collected(spec: "StudySpec", storage: Any) -> "StudyResult":
     from highwaynet.search.results import collect
 
-    return collect(spec, storage)
+    try:
+        return collect(spec, storage)
+    finally:
+        storage.engine.dispose()
 
 
-def _show(result: "StudyResult", folder: Path, *, as_json: bool, files: "list[Path] | None" = None) -> None:
+def _show(result: "StudyResult", place: "Place", *, as_json: bool, files: "list[Path] | None" = None) -> None:
     if as_json:
         print_json(result.model_dump(mode="json") | {"figures": [str(path) for path in files or []]})
         return
@@ -277,7 +281,8 @@ def _show(result: "StudyResult", folder: Path, *, as_json: bool, files: "list[Pa
         console.print(f"with {order} settings and values depend on the order in which trials ended", soft_wrap=True)
     for path in files or []:
         console.print(f"figure: {path}", soft_wrap=True)
-    console.print(f"next: highway search best {shlex.quote(str(folder))} > run.toml", soft_wrap=True)
+    where = shlex.quote(str(place.folder)) if place.storage.file else f"{place.name} --storage {shlex.quote(place.storage.shown)}"
+    console.print(f"next: highway search best {where} > run.toml", soft_wrap=True)
 
 
 def _objective(result: "StudyResult") -> str:

@@ -15,7 +15,7 @@ PART_NAMES = {"train": "training", "validation": "validation", "test": "test"}
 
 IDLE_ACCURACY = 0.001
 IDLE_LOSS = 0.01
-"""A layer counts as idle if closing it changes the loss by no more than this share, and the accuracy by no more than this difference."""
+"""A layer counts as idle if closing it raises the loss by at most this share, and lowers the accuracy by at most this difference."""
 
 
 def number_text(value: float) -> str:
@@ -46,12 +46,10 @@ def lesion_finding(record: LesionsRecord) -> str:
     intact, part = record.intact, PART_NAMES[record.part]
     losses = [math.inf if math.isnan(score.loss) else score.loss for score in record.closed]
     idle = sum(_near(loss, intact.loss, IDLE_LOSS) for loss in losses)
-    text = (
-        f"{idle} of {len(losses)} layers can be closed one at a time with at most 1 % change of the {part} loss ({loss_text(intact.loss)})"
-    )
+    text = f"{idle} of {len(losses)} layers can be closed one at a time with at most 1 % rise of the {part} loss ({loss_text(intact.loss)})"
     if intact.accuracy is not None:
         idle = sum(same_accuracy(intact, score) for score in record.closed)
-        text += f", {idle} with at most 0.1 percentage points' change of the {part} accuracy ({percent(intact.accuracy)})"
+        text += f", {idle} with at most 0.1 percentage points' fall of the {part} accuracy ({percent(intact.accuracy)})"
     worst = max(range(len(losses)), key=lambda index: losses[index])
     if losses[worst] <= intact.loss:
         return f"{text}. No layer, closed alone, raises the loss."
@@ -59,13 +57,18 @@ def lesion_finding(record: LesionsRecord) -> str:
 
 
 def _near(loss: float, intact: float, share: float) -> bool:
-    """Whether a loss differs from the intact network's by at most this share of it."""
-    return abs(loss - intact) <= share * intact * (1 + 1e-6)
+    """Whether a loss is above the intact network's by at most this share of it."""
+    return loss - intact <= share * intact * (1 + 1e-6)
 
 
 def same_accuracy(intact: Score, closed: Score) -> bool:
-    """Whether closing a layer changes the accuracy by at most 0.1 percentage points."""
-    return abs((closed.accuracy or 0) - (intact.accuracy or 0)) <= IDLE_ACCURACY + 1e-9
+    """Whether closing a layer lowers the accuracy by at most 0.1 percentage points."""
+    return (intact.accuracy or 0) - (closed.accuracy or 0) <= IDLE_ACCURACY + 1e-9
+
+
+def _share(value: float) -> str:
+    """Two digits, and more of a very small one."""
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def gate_finding(record: GatesRecord) -> str:
@@ -83,8 +86,8 @@ def gate_finding(record: GatesRecord) -> str:
         f"and their mean is {number_text(float(biases.mean()))} now."
     )
     return (
-        f"Over {samples_text(record)} the transform gates are open by {np.average(opening, weights=gates):.2f} on average "
-        f"(1 is fully open), most in layer {busiest + 1} ({opening[busiest]:.2f}). "
+        f"Over {samples_text(record)} the transform gates are open by {_share(np.average(opening, weights=gates))} on average "
+        f"(1 is fully open), most in highway layer {busiest + 1} ({_share(opening[busiest])}). "
         f"For a single sample {percent(closed)} of the gates are below 0.1 and {percent(opened)} above 0.5, on average over the samples."
     ) + (about_biases if starts else "")
 
@@ -131,7 +134,7 @@ def _largest_first(table: npt.NDArray[Any]) -> list[tuple[int, int]]:
 def pairs_finding(record: PairsRecord) -> str:
     """The longest spans that can be closed, and the two layers whose joint effect is farthest from the sum of their own."""
     intact = record.intact.loss
-    loss = f"change of the loss ({loss_text(intact)} over {samples_text(record)})"
+    loss = f"rise of the loss ({loss_text(intact)} over {samples_text(record)})"
     little, more = (_longest_span(record.span_loss, intact, share) for share in (IDLE_LOSS, 10 * IDLE_LOSS))
     if little and more:
         text = f"The longest span of layers that can be closed with at most 1 % {loss} has {little}, with at most 10 % {more}."

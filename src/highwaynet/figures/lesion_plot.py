@@ -110,7 +110,8 @@ def _legend(figure: Figure, axes: Axes) -> None:
     """Above the panels, where it hides nothing."""
     handles, labels = axes.get_legend_handles_labels()
     labels.append("intact network")
-    handles.append(Line2D([], [], **DASHED))
+    shown = handles[0].get_color() if len(handles) == 1 else DASHED["color"]  # type: ignore[attr-defined]
+    handles.append(Line2D([], [], **DASHED | {"color": shown}))
     in_a_row = len("".join(labels)) <= 40
     figure.set_figheight(figure.get_figheight() + (0 if in_a_row else 0.2 * (len(labels) - 1)))
     figure.legend(handles, labels, loc="outside upper left", ncols=len(labels) if in_a_row else 1, columnspacing=1.4)
@@ -124,16 +125,15 @@ def draw_pairs(record: PairsRecord, columns: int = 2) -> Figure:
         columns: 2 for print; 1 for a narrow page, as wide as a phone.
     """
     pairs, spans = (_times_intact(table, record.intact.loss) for table in (record.pair_loss, record.span_loss))
-    known = finite(np.concatenate([pairs, spans]))
-    norm = LogNorm(min(1.0, float(known.min()) or 1.0), max(1.1, float(known.max())))
     with house_style():
-        figure = Figure(figsize=(2 * WIDTH, 4.9) if columns == 2 else (WIDTH, 8.4))
+        figure = Figure(figsize=(2 * WIDTH, 4.9) if columns == 2 else (WIDTH, 9.0))
         grid = figure.subplots(2 // columns, columns, squeeze=False).ravel()
         for axes, table in zip(grid, (pairs, spans), strict=True):
-            image = heat_map(axes, table, norm)
+            known = finite(table)
+            norm = LogNorm(min(1.0, float(known.min()) or 1.0), max(1.1, float(known.max())))  # spans cost far more than pairs
+            colour_bar(heat_map(axes, table, norm), axes, f"{PART_NAMES[record.part]} loss / intact loss", mark=1.0)
         grid[0].set(title="two layers closed", xlabel="closed layer", ylabel="closed layer")
         grid[1].set(title="all layers of a span closed", xlabel="last layer of the span", ylabel="first layer of the span")
-        colour_bar(image, grid, f"{PART_NAMES[record.part]} loss / loss of the intact network", mark=1.0, wide=True)
         return figure
 
 

@@ -69,4 +69,6 @@ def _way(error: npt.NDArray[np.float32]) -> str:
     if behind == 1:
         return f"{apart}."
     half, tenth = (int(np.flatnonzero(error > share * error[0])[-1]) + 1 for share in (0.5, 0.1))
+    if half == behind:
+        return f"{apart}; no layer but the last brings it to half of that."
     return f"{apart}; it takes {half} of the {behind} layers behind it to halve that, and {tenth} to bring it to a tenth."

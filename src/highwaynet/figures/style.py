@@ -156,8 +156,9 @@ def colour_bar(image: AxesImage, axes: Any, label: str, *, mark: float | None = 
     if isinstance(image.norm, LogNorm):
         bar.formatter, bar.minorformatter = plain_numbers()
     elif image.get_cmap().name == DIVERGING:
-        step = _round_below((high - low) / 2)
-        bar.set_ticks([(low + high) / 2 + place for place in (-step, 0, step)])
+        step, centre = _round_below((high - low) / 2), (low + high) / 2
+        ticks = [centre + place for place in (-step, 0, step)]
+        bar.set_ticks(ticks, labels=[f"{tick:.3g}".replace("-", "−") for tick in ticks])
     else:
         bar.locator = MaxNLocator(nbins=4, steps=[1, 2, 5, 10])
     if mark is not None:

@@ -4,7 +4,7 @@ Observation is a protocol, not a hook: hooks cannot see inside a stack that is o
 rule, and tells it what each of its layers computed; `observe` puts one there and takes it away again.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal, Protocol, get_args, runtime_checkable
 
@@ -119,7 +119,7 @@ class Recording:
 
     @property
     def class_count(self) -> Tensor:
-        """How many samples of each class were seen, (classes)."""
+        """How many samples of each class were seen, each pixel of a map counted, (classes)."""
         return self._moments()._class_counts
 
     @property
@@ -184,7 +184,8 @@ class Observation:
         return self._labels
 
     @labels.setter
-    def labels(self, labels: Tensor | None) -> None:
+    def labels(self, labels: Tensor | Sequence[int] | None) -> None:
+        labels = None if labels is None else torch.as_tensor(labels)
         if labels is not None and (labels.dim() != 1 or labels.is_floating_point() or (labels.numel() and labels.min() < 0)):
             raise ValueError("labels: give the class numbers of a batch, whole numbers from 0 in one axis")
         self._labels = None if labels is None else labels.long()
@@ -215,6 +216,8 @@ def observe(
     Raises:
         ValueError: The model contains no layer of ours, or a quantity does not exist.
 
+    With ``seen.labels = targets`` before each call of the model there are means by class as well, ``layer["transform"].class_mean``.
+
     >>> from highwaynet import DenseHighway
     >>> model = nn.Sequential(nn.Linear(3, 4), DenseHighway(4, layers=2))
     >>> with observe(model) as seen:
@@ -242,7 +245,7 @@ def observe(
                 first = numbers.get(id(module))
                 layers.append(ObservedLayer(place, module, first and first + number - 1, keep=not streaming))  # type: ignore[arg-type]
             seen.layers += layers
-            mine.append(_Watch(seen, layers, wanted, reduce))
+            mine.append(_Watch(seen, layers, wanted, reduce, module.observer))
             module.observer = mine[-1]
         yield seen
     finally:
@@ -276,9 +279,14 @@ class _Watch:
     """The observer of one module. Copies of the module have none, and nothing is counted after the end or in a backward pass."""
 
     def __init__(
-        self, seen: Observation, layers: list[ObservedLayer], wanted: frozenset[Quantity], reduce: Callable[[Tensor], Tensor] | None
+        self,
+        seen: Observation,
+        layers: list[ObservedLayer],
+        wanted: frozenset[Quantity],
+        reduce: Callable[[Tensor], Tensor] | None,
+        outer: Observer | None,
     ) -> None:
-        self._seen, self._layers, self._wanted, self._reduce = seen, layers, wanted, reduce
+        self._seen, self._layers, self._wanted, self._reduce, self._outer = seen, layers, wanted, reduce, outer
         self.active = True
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
@@ -290,6 +298,8 @@ class _Watch:
     def __call__(
         self, number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None, axis: int = -1
     ) -> None:
+        if self._outer is not None:  # who looked on before goes on doing so
+            self._outer(number, output=output, state=state, transform=transform, carry=carry, axis=axis)
         if not self.active or torch._C._current_graph_task_id() != -1:  # activations that are computed again were seen before
             return
         labels = self._seen.labels
