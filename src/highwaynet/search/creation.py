@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from highwaynet.search.address import Address
 from highwaynet.search.configurations import Configuration, Settings, parameters_of
 from highwaynet.search.distributions import stored
-from highwaynet.search.drawing import draw
 from highwaynet.search.spec import StudySpec
 from highwaynet.search.storage import patiently, transaction
 
@@ -37,6 +36,8 @@ def study_name(spec: StudySpec, configuration: Configuration) -> str:
 def ensure(storage: "RDBStorage", address: Address, spec: StudySpec, configuration: Configuration, attributes: Mapping[str, Any]) -> int:
     """Make what is missing: the study, and a waiting trial for each index that has none that is alive or done. Returns the study's id."""
     from sqlalchemy.exc import IntegrityError
+
+    from highwaynet.search.drawing import draw  # which needs torch; whoever only looks at a study does not
 
     drawn = draw(spec, configuration)
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from highwaynet.base.errors import HighwayError
 from highwaynet.search.address import Address
 from highwaynet.search.spec import StudySpec
-from highwaynet.search.status import Standing, look
+from highwaynet.search.status import Standing, standings_of
 from highwaynet.search.trials import Trials
 from highwaynet.search.workers import remove_dead
 from highwaynet.training.interruption import InterruptedRunError, Interruption
@@ -77,6 +77,10 @@ class Team:
                 worker.stdin.flush()
         return worker
 
+    def has_ended(self) -> bool:
+        """Whether one of them ended, and is not buried yet."""
+        return any(worker.poll() is not None for worker in self._workers.values())
+
     def bury(self) -> int:
         """Forget those that ended; how many of them died."""
         ended = {number: worker for number, worker in self._workers.items() if worker.poll() is not None}
@@ -126,6 +130,7 @@ def run_study(
             team.dismiss()
             if sys.exc_info()[0] is not KeyboardInterrupt:  # who is in a hurry does not wait; they will end
                 _wait(team)
+            trials.storage.engine.dispose()
         remove_dead(folder)
         with suppress(OSError):
             if not (folder / LOG).stat().st_size:
@@ -138,8 +143,10 @@ def _tend(trials: Trials, team: Team, workers: int, display: Display, stop: Inte
     while True:
         began = time.monotonic()
         died = team.bury()
-        trials.rescue()
-        standings = look(trials)
+        snapshot = trials.snapshot()
+        if trials.rescue(snapshot):
+            snapshot = trials.snapshot()
+        standings = standings_of(trials.spec, snapshot)
         display.show(standings, len(team))
         if all(one.is_over for one in standings):
             return standings
@@ -156,7 +163,7 @@ def _tend(trials: Trials, team: Team, workers: int, display: Display, stop: Inte
         team.fill(min(workers, left))
         pause = max(LOOK, COST * (time.monotonic() - began))
         until = time.monotonic() + min(pause, 30)
-        while time.monotonic() < until and not stop.requested:
+        while time.monotonic() < until and not stop.requested and not team.has_ended():
             time.sleep(0.05)
 
 

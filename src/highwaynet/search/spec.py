@@ -1,7 +1,7 @@
 """StudySpec: which runs a study is made of. Free of torch."""
 
-import math
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -50,7 +50,7 @@ class Parameter(Spec):
             return len(self.choices)
         if self.low is None or self.high is None or (self.step is None and self.kind != "integer"):
             return None
-        return math.floor((self.high - self.low) / (self.step or 1) + 1e-9) + 1
+        return int((Decimal(str(self.high)) - Decimal(str(self.low))) // Decimal(str(self.step or 1))) + 1
 
     def at(self, share: float) -> Any:
         """The value at a place between 0 and 1, so that evenly spread places give values that are spread as the kind says.
@@ -65,12 +65,10 @@ class Parameter(Spec):
                 return self.choices[number]
         if low is None or high is None:
             raise ValueError(f"{self.kind} without ends")
-        if count is not None:
-            return min(low + number * (self.step or 1), high)
-        if self.kind == "log-uniform":
-            value = low * (high / low) ** share
-        else:
-            value = low + share * (high - low)
+        if count is not None:  # in decimals, as people write them: 0.1 + 3 · 0.3 is 1
+            exact = Decimal(str(low)) + number * Decimal(str(self.step or 1))
+            return int(exact) if self.kind == "integer" else float(exact)
+        value = low * (high / low) ** share if self.kind == "log-uniform" else low + share * (high - low)
         return min(max(value, float(low)), float(high))
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from highwaynet.search.spec import StudySpec
-from highwaynet.search.trials import Trials, given_up, is_over
+from highwaynet.search.trials import Snapshot, given_up, is_over
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -38,9 +38,9 @@ class Standing:
         return self.trials - self.done - self.pruned - self.failed
 
 
-def look(trials: Trials) -> list[Standing]:
+def standings_of(spec: StudySpec, snapshot: Snapshot) -> list[Standing]:
     """How all configurations stand."""
-    return [standing(configuration.label, trials.spec, trials.all(configuration)) for configuration in trials.configurations]
+    return [standing(configuration.label, spec, trials) for configuration, trials in snapshot]
 
 
 def standing(label: str, spec: StudySpec, trials: list["FrozenTrial"]) -> Standing:

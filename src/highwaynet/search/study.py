@@ -62,7 +62,11 @@ def open_stored(place: Place) -> tuple[StudySpec, "RDBStorage"]:
     if (file := place.storage.file) and not file.is_file():
         raise InputError(f"{file}: no such file; make the study with highway search STUDY.toml, or name its --storage")
     storage = open_storage(place.storage, reading=True)
-    return stored_spec(place, storage), storage
+    try:
+        return stored_spec(place, storage), storage
+    except BaseException:
+        storage.engine.dispose()
+        raise
 
 
 def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
@@ -80,11 +84,13 @@ def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
     fingerprints = _fingerprints(spec) if spec else {}
     if file is None or file.exists():
         storage = open_storage(place.storage, reading=file is not None)
-        there = _kept(place, storage)
-        if spec is None or (join and not there):
-            spec = stored_spec(place, storage)
-            fingerprints = _fingerprints(spec)
-        storage.engine.dispose()
+        try:
+            there = _kept(place, storage)
+            if spec is None or (join and not there):
+                spec = stored_spec(place, storage)
+        finally:
+            storage.engine.dispose()
+        fingerprints = fingerprints or _fingerprints(spec)
     if spec is None:
         raise InputError(f"{place.name}: no such study; give its file")
     attributes = {"format": FORMAT, "spec": spec.to_toml(), "spec_sha256": spec.checksum, "data": fingerprints}

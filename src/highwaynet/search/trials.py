@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, TrialState
 
 T = TypeVar("T")
+Snapshot = list[tuple[Configuration, list["FrozenTrial"]]]
+"""The trials of each configuration, at some moment."""
 
 
 class TakenAwayError(Exception):
@@ -133,20 +135,24 @@ class Trials:
         except UpdateFinishedTrialError as error:
             raise TakenAwayError from error
 
-    def rescue(self) -> bool:
+    def snapshot(self) -> Snapshot:
+        """The trials of all configurations."""
+        return [(configuration, self.all(configuration)) for configuration in self.configurations]
+
+    def rescue(self, snapshot: Snapshot | None = None) -> bool:
         """Let the trials wait again whose worker is gone; whether there were any."""
         from optuna.exceptions import UpdateFinishedTrialError
         from optuna.trial import TrialState
 
         found = False
-        for configuration in self.configurations:
-            trials = self.all(configuration)
+        for configuration, trials in snapshot or self.snapshot():
             running = [trial for trial in trials if trial.state == TrialState.RUNNING]
-            for trial in self._lost(configuration, running) if running else ():
+            lost = list(self._lost(configuration, running)) if running else []
+            for trial in lost:
                 with suppress(UpdateFinishedTrialError):  # others look as well
                     number = trial._trial_id
                     self.ask(lambda number=number: self.storage.set_trial_state_values(number, TrialState.FAIL))  # type: ignore[misc]
-            if open_indices(self.spec, self.all(configuration) if running else trials):
+            if lost or open_indices(self.spec, trials):
                 ensure(self.storage, self._address, self.spec, configuration, self._attributes)
                 found = True
         return found

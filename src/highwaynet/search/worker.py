@@ -56,14 +56,14 @@ class Reporter:
     def __init__(self, trials: Trials, claim: Claim, path: Path, epochs: int) -> None:
         self.taken_away = False
         """Set by another thread when the trial was given to another worker."""
+        self._reported = 0
         self._trials, self._claim, self._path = trials, claim, path
         self._pruning = Pruning(trials, claim, epochs)
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
-        """Epochs that were run before, perhaps on another machine, are reported again."""
+        """Epochs that were run before are reported again: the storage may have them for another trial of this index."""
         if epochs:
-            for record in RunDirectory.open(self._path).read_history()[:epochs]:
-                self._report(record)
+            self.report(RunDirectory.open(self._path).read_history()[:epochs])
 
     def step(self, samples: int) -> None:
         """Leave at once if the trial is not ours any more."""
@@ -72,15 +72,19 @@ class Reporter:
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
         """Report, and ask whether to go on."""
-        self._report(record)
+        self.report([record])
         if self._pruning.is_bad():
             raise PrunedError
 
     def note(self, sentence: str) -> None:
         """The run's own log has it."""
 
-    def _report(self, record: EpochRecord) -> None:
-        self._trials.report(self._claim.trial, record.epoch, value_of(record, self._trials.spec.objective))
+    def report(self, history: list[EpochRecord]) -> None:
+        """Tell the epochs that were not told yet."""
+        for record in history:
+            if record.epoch > self._reported:
+                self._trials.report(self._claim.trial, record.epoch, value_of(record, self._trials.spec.objective))
+                self._reported = record.epoch
 
 
 def value_of(record: EpochRecord, objective: Objective) -> float:
@@ -117,9 +121,11 @@ class Worker:
                 claim = self._claim()
                 if claim is not None:
                     self._run(claim)
-                elif all(is_over(self._trials.spec, self._trials.all(configuration)) for configuration in self._trials.configurations):
+                    continue
+                snapshot = self._trials.snapshot()
+                if all(is_over(self._trials.spec, trials) for _, trials in snapshot):
                     break
-                elif not self._trials.rescue():
+                if not self._trials.rescue(snapshot):
                     time.sleep(IDLE)
         finally:
             self._signs.end()
@@ -181,6 +187,8 @@ class Worker:
         """The best epoch of a run is its value; one that diverged is worse than all others."""
         spec, run = self._trials.spec, RunDirectory.open(path)
         history = run.read_history() if run.has_history else []
+        if self._reporter is not None:
+            self._reporter.report(history)  # a run that was finished before, by a worker that died before it could tell
         values = [value_of(record, spec.objective) for record in history]
         losses = [record.train_loss for record in history]
         diverged = run.has_diverged or not values or not all(map(math.isfinite, values + losses))
