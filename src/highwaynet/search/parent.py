@@ -13,6 +13,7 @@ from highwaynet.base.errors import HighwayError
 from highwaynet.search.address import Address
 from highwaynet.search.spec import StudySpec
 from highwaynet.search.status import Standing, standings_of
+from highwaynet.search.storage import make_portable
 from highwaynet.search.trials import Trials
 from highwaynet.search.workers import remove_dead
 from highwaynet.training.interruption import InterruptedRunError, Interruption
@@ -131,6 +132,7 @@ def run_study(
             if sys.exc_info()[0] is not KeyboardInterrupt:  # who is in a hurry does not wait; they will end
                 _wait(team)
             trials.storage.engine.dispose()
+        make_portable(address)
         remove_dead(folder)
         with suppress(OSError):
             if not (folder / LOG).stat().st_size:

@@ -1,15 +1,16 @@
 """Optuna's storages, opened so that several processes can share them, with sentences for what goes wrong."""
 
 import os
+import sqlite3
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from highwaynet.base.errors import HighwayError, InputError
-from highwaynet.search.address import Address
+from highwaynet.search.address import DATABASE, Address
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -26,6 +27,10 @@ PATIENCE = float(os.environ.get("HIGHWAYNET_PATIENCE", "600"))
 
 class StorageError(HighwayError):
     """The storage did not answer for too long."""
+
+
+class UnreachableError(InputError):
+    """There is no such storage, or none that lets us in; it may be there a little later."""
 
 
 def need_optuna() -> None:
@@ -113,11 +118,11 @@ def _is_refused(error: Exception) -> bool:
     )
 
 
-def _unreachable(address: Address, error: Exception) -> InputError:
+def _unreachable(address: Address, error: Exception) -> UnreachableError:
     reason = " ".join(address.scrubbed(str(getattr(error.__cause__ or error, "orig", None) or error.__cause__ or error)).split())
     if address.file:
-        return InputError(f"cannot use {address.shown} as a study's storage ({reason}): name another folder with --out")
-    return InputError(
+        return UnreachableError(f"cannot use {address.shown} as a study's storage ({reason}): name another folder with --out")
+    return UnreachableError(
         f"cannot reach the storage {address.shown} ({reason.rstrip('.')}): check that the server runs and lets this machine in, "
         "and the host, port, user, password and database in --storage"
     )
@@ -138,7 +143,7 @@ def patiently(call: Callable[[], T], address: Address, *, hurry: Callable[[], bo
     while True:
         try:
             return call()
-        except (StorageInternalError, DBAPIError) as error:
+        except (StorageInternalError, DBAPIError, UnreachableError) as error:
             if time.monotonic() - began > (min(PATIENCE, 10) if hurry() else PATIENCE):
                 reason = " ".join(address.scrubbed(str(error.__cause__ or error)).split())[:300]
                 raise StorageError(f"the storage {address.shown} does not answer any more ({reason})") from error
@@ -161,6 +166,11 @@ def transaction(storage: "RDBStorage") -> Iterator["Session"]:
 
 def database_of(folder: Path) -> Address:
     """The SQLite storage in a study's folder."""
-    from highwaynet.search.address import DATABASE
-
     return Address.of_file(folder / DATABASE)
+
+
+def make_portable(address: Address) -> None:
+    """Bring a SQLite storage that nobody uses any more into one file, which can be copied, and read where nothing can be written."""
+    if address.file is not None:
+        with suppress(sqlite3.Error), closing(sqlite3.connect(address.file, timeout=1)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")

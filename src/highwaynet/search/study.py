@@ -96,7 +96,8 @@ def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
     attributes = {"format": FORMAT, "spec": spec.to_toml(), "spec_sha256": spec.checksum, "data": fingerprints}
     if there:
         _check_same(place, spec, attributes, there)
-    elif runs_before:
+    _check_folder(place.folder, spec)
+    if runs_before and not there:
         raise InputError(f"{place.folder} has runs of a study that {place.storage.shown} does not know: name another folder with --out")
     _make_folder(place, spec)
     return spec, attributes
@@ -171,15 +172,20 @@ def _fingerprints(spec: StudySpec) -> dict[str, str]:
     return {data.name.rpartition("/")[2]: data.preparation.record.fingerprint for data in loaded.values()}
 
 
-def _make_folder(place: Place, spec: StudySpec) -> None:
-    folder = place.folder
+def _check_folder(folder: Path, spec: StudySpec) -> None:
+    """Raise InputError where the folder cannot be this study's."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder}: this is a file; name a folder for the study")
     if (folder / SPEC).exists():
         raise InputError(f"--out {folder}: this is a run directory; name another folder for the study")
+    if (folder / STUDY).exists() and (other := read_study(folder / STUDY)).checksum != spec.checksum:
+        raise InputError(f"{folder} belongs to the study {other.name}, with {_difference(other, spec)}: name another folder with --out")
+
+
+def _make_folder(place: Place, spec: StudySpec) -> None:
     try:
-        (folder / "runs").mkdir(parents=True, exist_ok=True)
+        (place.folder / "runs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise cannot("create", folder, error) from error
-    if not (folder / STUDY).exists():
-        write_atomically(folder / STUDY, spec.to_toml())
+        raise cannot("create", place.folder, error) from error
+    if not (place.folder / STUDY).exists():
+        write_atomically(place.folder / STUDY, spec.to_toml())

@@ -1,0 +1,170 @@
+"""A study in its storage: each index exactly once, whoever makes it, and however they end."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from highwaynet.search import creation
+from highwaynet.search.configurations import configurations
+from highwaynet.search.drawing import draw
+from highwaynet.search.spec import StudySpec
+from highwaynet.search.trials import TakenAwayError, Trials, given_up, is_over
+
+OpenStudy = Callable[..., Trials]
+SPACE = {
+    "training.learning_rate": {"kind": "log-uniform", "low": 1e-4, "high": 1.0},
+    "training.batch_size": {"kind": "integer", "low": 16, "high": 64, "step": 16},
+    "network.activation": {"kind": "choice", "choices": ["tanh", "relu"]},
+    "network.dropout": {"kind": "choice", "choices": [[0.0, 0.0], [0.1, 0.2]], "when": {"network.activation": "relu"}},
+    "training.decay": {"kind": "uniform", "low": 0.1, "high": 1, "step": 0.3},
+}
+
+
+def indices(trials: Trials, *states: TrialState) -> Counter[int]:
+    study = trials.study_id(trials.configurations[0])
+    return Counter(trial.user_attrs["index"] for trial in trials.storage.get_all_trials(study) if trial.state in states)
+
+
+def test_optuna_reads_the_trials_as_its_own(tiny: Callable[..., StudySpec], open_study: OpenStudy, tmp_path: Path) -> None:
+    spec = tiny(trials=6, space=SPACE, axes={"network.depth": [3, 4]}, run={})
+    trials = open_study(spec)
+    for configuration in configurations(spec):
+        study = optuna.load_study(study_name=f"tiny/{configuration.label}", storage=f"sqlite:///{tmp_path / 'study' / 'study.db'}")
+        assert study.direction.name == "MINIMIZE"
+        assert study.user_attrs["spec"] == spec.to_toml()
+        drawn = draw(spec, configuration)
+        assert drawn is not None
+        for trial in study.trials:
+            assert (trial.state, trial.number) == (TrialState.WAITING, trial.user_attrs["index"])
+            shown = {field: value if field != "network.dropout" else str(value) for field, value in drawn[trial.number].items()}
+            assert trial.params == shown
+            for name, distribution in trial.distributions.items():
+                assert distribution._contains(distribution.to_internal_repr(trial.params[name])), name
+            assert trial.distributions["training.learning_rate"] == optuna.distributions.FloatDistribution(1e-4, 1.0, log=True)
+            assert trial.distributions["training.batch_size"] == optuna.distributions.IntDistribution(16, 64, step=16)
+        claim = trials.claim(configuration, "me")
+        assert claim is not None
+        assert (claim.index, claim.settings) == (0, drawn[0]), "numbers to the bit, lists as lists"
+
+
+def test_making_it_again_changes_nothing(tiny: Callable[..., StudySpec], open_study: OpenStudy) -> None:
+    trials = open_study(tiny(trials=5))
+    trials.create()
+    open_study(tiny(trials=5))
+    assert indices(trials, TrialState.WAITING) == dict.fromkeys(range(5), 1)
+
+
+def test_parents_that_start_together_make_each_index_once(tiny: Callable[..., StudySpec], open_study: OpenStudy) -> None:
+    spec = tiny(trials=30, axes={"network.depth": [3, 4, 5]}, run={})
+    problems: list[BaseException] = []
+
+    def begin() -> None:
+        try:
+            open_study(spec)
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=begin) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert indices(open_study(spec), TrialState.WAITING) == dict.fromkeys(range(30), 1)
+
+
+def test_a_kill_while_it_is_made_leaves_nothing_half(
+    tiny: Callable[..., StudySpec], open_study: OpenStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = tiny(trials=10)
+    calls = 0
+
+    def die(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 7:
+            raise KeyboardInterrupt
+        return stored(*arguments)
+
+    stored = creation.stored
+    monkeypatch.setattr(creation, "stored", die)
+    with pytest.raises(KeyboardInterrupt):
+        open_study(spec)
+    assert calls == 7
+    monkeypatch.undo()
+    trials = open_study(spec)
+    assert indices(trials, TrialState.WAITING) == dict.fromkeys(range(10), 1)
+
+
+def test_a_trial_is_claimed_once(tiny: Callable[..., StudySpec], open_study: OpenStudy) -> None:
+    spec = tiny(trials=40)
+    taken: list[list[int]] = []
+
+    def take(trials: Trials) -> None:
+        mine: list[int] = []
+        while claim := trials.claim(trials.configurations[0], "me"):
+            mine.append(claim.index)
+        taken.append(mine)
+
+    threads = [threading.Thread(target=take, args=(open_study(spec),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Counter(index for mine in taken for index in mine) == dict.fromkeys(range(40), 1)
+
+
+def test_an_index_that_is_lost_waits_again_and_one_that_fails_is_tried_thrice(
+    tiny: Callable[..., StudySpec], open_study: OpenStudy
+) -> None:
+    trials = open_study(tiny(trials=2))
+    (configuration,) = trials.configurations
+    settings = []
+    for attempt in range(3):
+        claim = trials.claim(configuration, f"worker {attempt}")
+        assert claim is not None
+        assert (claim.index, claim.tried_before) == (0, attempt > 0)
+        settings.append(claim.settings)
+        trials.keep(claim.trial, error=f"no. {attempt}")
+        trials.finish(claim.trial, TrialState.FAIL)
+        trials.rescue()
+    assert settings[0] == settings[1] == settings[2]
+    assert indices(trials, TrialState.FAIL) == {0: 3}
+    assert indices(trials, TrialState.WAITING) == {1: 1}
+    assert given_up(trials.all(configuration)) == {0: "no. 2"}
+    claim = trials.claim(configuration, "last")
+    assert claim is not None
+    trials.finish(claim.trial, TrialState.FAIL)
+    with pytest.raises(TakenAwayError):
+        trials.finish(claim.trial, TrialState.COMPLETE, 0.5)
+    trials.rescue()  # it was lost, without an error of its own
+    claim = trials.claim(configuration, "last")
+    assert claim is not None
+    trials.give_back(claim.trial)
+    assert indices(trials, TrialState.WAITING) == {1: 1}, "given back, not failed"
+    claim = trials.claim(configuration, "last")
+    assert claim is not None
+    assert not is_over(trials.spec, trials.all(configuration))
+    trials.finish(claim.trial, TrialState.COMPLETE, 0.5)
+    assert is_over(trials.spec, trials.all(configuration))
+    assert trials.claim(configuration, "last") is None
+
+
+def test_a_silent_worker_elsewhere_loses_its_trial(
+    tiny: Callable[..., StudySpec], open_study: OpenStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = open_study(tiny(trials=1))
+    claim = trials.claim(trials.configurations[0], "another-machine-123-abc")
+    assert claim is not None
+    assert not trials.rescue(), "its sign of life is fresh"
+    monkeypatch.setattr(trials.storage, "grace_period", -2)
+    assert trials.rescue()
+    assert indices(trials, TrialState.FAIL) == indices(trials, TrialState.WAITING) == {0: 1}
+    with pytest.raises(TakenAwayError):
+        trials.report(claim.trial, 1, 0.3)
