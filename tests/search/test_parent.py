@@ -74,9 +74,9 @@ def test_sobol_does_not_depend_on_workers_either(tmp_path: Path, open_study: Cal
 def test_kills_of_workers_and_parent_change_nothing(
     tmp_path: Path, open_study: Callable[..., Trials], run_worker: Callable[..., None]
 ) -> None:
-    study = write_study(tmp_path / "study.toml", trials=2, epochs=40)
+    study = write_study(tmp_path / "study.toml", trials=4, epochs=40)
     run_worker(open_study(read_study(study), tmp_path / "calm"))
-    shake(study, tmp_path / "shaken", kills=3, seed=1)
+    assert shake(study, tmp_path / "shaken", kills=3, seed=1) == {"worker": 1, "parent": 1, "everybody": 1}
     assert results(tmp_path / "shaken") == results(tmp_path / "calm")
     assert not list(tmp_path.rglob("*.tmp"))
 

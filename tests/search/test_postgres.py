@@ -3,13 +3,14 @@
 Where there is no server these tests are skipped, unless HIGHWAYNET_REQUIRE_POSTGRES=1 says that there must be one.
 """
 
+import operator
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import pytest
 
 from highwaynet.base.errors import InputError
 from highwaynet.search.address import Address
+from highwaynet.search.spec import read_study
 from highwaynet.search.study import locate, open_stored
+from highwaynet.search.trials import Trials
 from search.kill_search import kill, stored_trials, worker_pids, write_study
 from search.postgres import PASSWORD, Server, find_binary
 from support import Highway
@@ -66,7 +69,7 @@ def named(path: Path, name: str, trials: int, epochs: int) -> Path:
 
 
 def test_two_parents_share_a_study_and_each_trial_is_run_once(server: Server, tmp_path: Path, highway: Highway) -> None:
-    study = named(tmp_path / "study.toml", "shared", trials=20, epochs=1)
+    study = named(tmp_path / "study.toml", "shared", trials=20, epochs=6)
     one = begin(tmp_path / "one", study, server=server)
     two = begin(tmp_path / "two", study, server=server)
     errors = [ended(one), ended(two)]
@@ -77,7 +80,8 @@ def test_two_parents_share_a_study_and_each_trial_is_run_once(server: Server, tm
     runs = Counter(path.relative_to(out / "runs") for out in (tmp_path / "one", tmp_path / "two") for path in (out / "runs").glob("*/*"))
     assert sorted(map(str, runs)) == sorted(f"fc-{kind}/{index:05}" for kind in ("highway", "plain") for index in range(20))
     assert set(runs.values()) == {1}, "each was run by one of them"
-    assert all((tmp_path / name / "runs").is_dir() for name in ("one", "two"))
+    shares = {name: len(list((tmp_path / name / "runs").glob("*/*"))) for name in ("one", "two")}
+    assert min(shares.values()) > 0, shares
     shown = highway("search", "show", "shared", HIGHWAYNET_STORAGE=server.url)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.count("20/20") == 2
@@ -90,28 +94,40 @@ def test_two_parents_share_a_study_and_each_trial_is_run_once(server: Server, tm
     assert "wrong-word" not in str(caught.value)
 
 
-def test_a_restarted_server_does_not_end_a_study_and_dead_machines_give_their_trials_back(server: Server, tmp_path: Path) -> None:
-    study = named(tmp_path / "study.toml", "restarted", trials=3, epochs=25)
-    process = begin(tmp_path / "one", study, server=server)
-    while not list((tmp_path / "one").rglob("history.jsonl")):
+def wait_for_epoch(out: Path, process: subprocess.Popen[str]) -> None:
+    while not list(out.rglob("history.jsonl")):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.02)
+
+
+def test_a_restarted_server_does_not_end_a_study_and_dead_machines_give_their_trials_back(
+    server: Server, tmp_path: Path, open_study: Callable[..., Trials], run_worker: Callable[..., None]
+) -> None:
+    study = named(tmp_path / "study.toml", "restarted", trials=5, epochs=40)
+    process = begin(tmp_path / "one", study, server=server)
+    wait_for_epoch(tmp_path / "one", process)
     server.stop()  # as in a power failure
     time.sleep(2)
+    assert process.poll() is None
     server.start()
-    # Another machine joins by name and dies with its worker: its folder is not on this machine's disk, so that only silence tells.
+    # Another machine joins by name and dies with its worker: its folder is not known to the first one, so that only silence tells.
     other = begin(tmp_path / "two", "--join", "restarted", server=server)
-    while not list((tmp_path / "two").rglob("history.jsonl")):
-        if other.poll() is not None:
-            break
-        time.sleep(0.02)
+    wait_for_epoch(tmp_path / "two", other)
     other.kill()
-    other.communicate()
-    for pid in worker_pids(tmp_path / "two"):
+    pids = worker_pids(tmp_path / "two")
+    for pid in pids:
         kill(pid)
+    other.communicate()
+    held = [t for t in all_trials(server, "restarted") if t.state.name == "RUNNING" and f"-{pids[0]}-" in str(t.user_attrs.get("worker"))]
+    assert len(held) == 1, "it died with a trial"
     ended(process)
-    done = Counter(
-        (tuple(sorted(trial.params)), trial.user_attrs["index"], trial.value) for trial in all_trials(server, "restarted") if trial.value
-    )
-    assert len(done) == 6
-    assert set(done.values()) == {1}
+    trials = all_trials(server, "restarted")
+    assert Counter(trial.state.name for trial in trials if trial.state.name != "FAIL") == {"COMPLETE": 10}
+    (lost,) = (trial for trial in trials if trial._trial_id == held[0]._trial_id)
+    assert lost.state.name == "FAIL"
+    assert "error" not in lost.user_attrs
+    run_worker(calm := open_study(read_study(study), tmp_path / "calm"))
+    expected = [trial for configuration in calm.configurations for trial in calm.all(configuration)]
+    key = operator.itemgetter(0)
+    done = sorted(((str(t.params), t.value) for t in trials if t.state.name == "COMPLETE"), key=key)
+    assert done == sorted(((str(t.params), t.value) for t in expected), key=key), "as without any of it"

@@ -51,7 +51,8 @@ search_app = typer.Typer(
     highway search examples/studies/tiny-digits.toml;
     highway search --join STUDY --storage URL;
     highway search show STUDY;
-    highway search best STUDY > run.toml""",
+    highway search best STUDY > run.toml;
+    highway search finals STUDY --epochs 40 > finals.toml""",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -169,6 +170,30 @@ def best_command(
             path = to / (f"{one.label}-{rank:02}.toml" if top else f"{one.label}.toml")
             write_atomically(path, run_file(spec, one, trial))
             console.print(f"run file: {path}", soft_wrap=True)
+
+
+@search_app.command("finals")
+def finals_command(
+    study: Annotated[str, STUDY],
+    storage: Annotated[str | None, STORAGE] = None,
+    top: Annotated[int, typer.Option(min=1, help="So many settings of each configuration.")] = 10,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Run each so long; by default as long as before.")] = None,
+    name: Annotated[str | None, typer.Option(help="The new study's name; by default NAME-finals.")] = None,
+) -> None:
+    """Print a study of the best settings of each configuration, to be run longer: what looks good early need not end well.
+
+    Example: highway search finals studies/tiny-digits --top 5 --epochs 20 > finals.toml && highway search finals.toml
+    """
+    from highwaynet.search.study import locate, open_stored
+
+    spec, store = open_stored(locate(study, storage, None))
+    result = _collected(spec, store)
+
+    from highwaynet.search.finals import finals
+
+    chosen = finals(spec, result, top, epochs, name)
+    longer = f", {epochs} epochs each" if epochs else ""
+    print(f"# The {top} best settings of each configuration of the study {spec.name}{longer}, the best first.\n{chosen.to_toml()}", end="")
 
 
 def _opening(spec: "StudySpec", workers: int, where: str) -> str:

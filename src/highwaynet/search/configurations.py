@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from highwaynet.base.errors import InputError
+from highwaynet.base.errors import InputError, unknown
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.runs.spec import RunSpec, spec_from_values
 from highwaynet.search.fields import assign
@@ -76,17 +76,42 @@ def run_spec(spec: StudySpec, configuration: Configuration, settings: Settings, 
 
 
 def check_runs(spec: StudySpec) -> list[tuple[Configuration, list[RunSpec]]]:
-    """The runs at the ends of the space, by configuration; raises InputError where a run's spec refuses one of them."""
+    """The runs at the ends of the space, or with the settings that are given, by configuration; raises InputError where one is refused."""
+    check_given(spec)
     checked: list[tuple[Configuration, list[RunSpec]]] = []
     for configuration in configurations(spec):
         runs: list[RunSpec] = []
-        for settings in ends(spec, configuration):
+        for settings in spec.given.get(configuration.label) or ends(spec, configuration):
             try:
                 runs.append(run_spec(spec, configuration, settings, 0))
             except InputError as error:
                 raise InputError(f"configuration {configuration.label}: {error}") from error
         checked.append((configuration, runs))
     return checked
+
+
+def check_given(spec: StudySpec) -> None:
+    """Raise InputError where the settings that are given are not those of the study's configurations and space."""
+    if not spec.given:
+        return
+    known = {one.label: one for one in configurations(spec)}
+    for label in spec.given:
+        if label not in known:
+            raise InputError(f"[[given.{label}]]: {unknown('configuration', label, known)}")
+    for label, configuration in known.items():
+        listed = spec.given.get(label, ())
+        if len(listed) != spec.trials:
+            raise InputError(
+                f"[[given.{label}]] has {len(listed)} settings, and trials = {spec.trials}: give as many for each configuration"
+            )
+        for number, settings in enumerate(listed):
+            place = f"[[given.{label}]] number {number + 1}"
+            wanted = {field: one for field, one in parameters_of(spec, configuration).items() if applies(one, configuration, settings)}
+            if wrong := sorted(wanted.keys() ^ settings.keys()):
+                raise InputError(f"{place}: {wrong[0]} is {'missing' if wrong[0] in wanted else 'not a setting here'}")
+            for field, parameter in wanted.items():
+                if not parameter.has(settings[field]):
+                    raise InputError(f"{place}: {field} = {settings[field]!r} lies outside of [space]")
 
 
 def ends(spec: StudySpec, configuration: Configuration) -> Iterator[Settings]:

@@ -16,6 +16,8 @@ def draw(spec: StudySpec, configuration: Configuration) -> list[Settings] | None
     """The settings of all trials of a configuration, by index; None where the sampler learns from trials before."""
     if spec.sampler == "tpe":
         return None
+    if spec.sampler == "given":
+        return list(spec.given[configuration.label])
     parameters = parameters_of(spec, configuration)
     places = _sobol(spec, configuration, len(parameters)) if spec.sampler == "sobol" else _random(spec, configuration, list(parameters))
     drawn: list[Settings] = []

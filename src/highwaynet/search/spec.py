@@ -14,7 +14,7 @@ from highwaynet.base.specs import Spec, validated
 from highwaynet.runs.spec import parse_toml
 from highwaynet.search.fields import check_field, flattened
 
-Sampler = Literal["random", "tpe", "sobol"]
+Sampler = Literal["random", "tpe", "sobol", "given"]
 Pruner = Literal["none", "median", "halving"]
 Objective = Literal["train-loss", "validation-loss", "validation-accuracy"]
 List = Annotated[tuple[Any, ...], Field(strict=False)]
@@ -52,6 +52,13 @@ class Parameter(Spec):
             return None
         return int((Decimal(str(self.high)) - Decimal(str(self.low))) // Decimal(str(self.step or 1))) + 1
 
+    def has(self, value: Any) -> bool:
+        """Whether a value is one that the setting may take."""
+        if self.choices is not None:
+            return any(_same(choice, value) for choice in self.choices)
+        number = isinstance(value, int if self.kind == "integer" else int | float) and not isinstance(value, bool)
+        return number and self.low is not None and self.high is not None and self.low <= value <= self.high
+
     def at(self, share: float) -> Any:
         """The value at a place between 0 and 1, so that evenly spread places give values that are spread as the kind says.
 
@@ -88,7 +95,8 @@ class StudySpec(Spec):
     """Settings that are tried in each configuration."""
 
     sampler: Sampler = "random"
-    """random (as in the paper), sobol (evenly spread), or tpe (learns from finished trials; depends on the order in which they end)."""
+    """random (as in the paper), sobol (evenly spread), tpe (learns from finished trials; depends on the order in which they end), or
+    given (the settings are listed)."""
 
     pruner: Pruner = "none"
     """none, or trials that look bad are ended early: median (worse than half of the others), halving (successive halving). Either
@@ -106,6 +114,9 @@ class StudySpec(Spec):
 
     space: dict[str, Parameter]
     """Fields with the values that they may take."""
+
+    given: dict[str, Annotated[tuple[dict[str, Any], ...], Field(strict=False)]] = Field(default_factory=dict)
+    """sampler given: the settings of each configuration, by its label, such as `highway search finals` writes them."""
 
     @property
     def maximises(self) -> bool:
@@ -129,6 +140,8 @@ class StudySpec(Spec):
         if isinstance(space := values.get("space"), dict):
             flat = flattened(space, lambda value: not isinstance(value, dict) or isinstance(value.get("kind"), str) or not value)
             changed["space"] = {field: _parameter(field, value) for field, value in flat.items()}
+        if isinstance(given := values.get("given"), dict):
+            changed["given"] = {label: _settings(listed) for label, listed in given.items()}
         return changed
 
     @model_validator(mode="after")
@@ -154,6 +167,8 @@ class StudySpec(Spec):
         for field, parameter in self.space.items():
             _check_conditions(self, field, parameter)
         self.ordered_space()
+        if (self.sampler == "given") != bool(self.given):
+            raise InputError(f"sampler = {self.sampler!r}: settings are listed in [[given.CONFIGURATION]] if it is 'given', and only then")
         return self
 
     def ordered_space(self) -> dict[str, Parameter]:
@@ -174,6 +189,8 @@ class StudySpec(Spec):
         for parameter in values["space"].values():
             if not parameter["when"]:
                 del parameter["when"]
+        if not self.given:
+            del values["given"]
         return tomli_w.dumps(values)
 
     @property
@@ -219,6 +236,13 @@ def _parameter(field: str, values: Any) -> Parameter:
     if isinstance(when := values.get("when"), dict):
         values = values | {"when": flattened(when, lambda value: not isinstance(value, dict))}
     return validated(Parameter, values, f'[space."{field}"] ')
+
+
+def _settings(listed: Any) -> Any:
+    """Settings in a list, their names dotted."""
+    if not isinstance(listed, list | tuple):
+        return listed
+    return [flattened(one, lambda value: not isinstance(value, dict)) if isinstance(one, dict) else one for one in listed]
 
 
 def _check_list(place: str, values: tuple[Any, ...]) -> None:
