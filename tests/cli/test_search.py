@@ -23,9 +23,6 @@ from highwaynet.search.trials import Trials
 from search.kill_search import start
 from support import Highway
 
-if not os.environ.get("HIGHWAYNET_SEARCH_TESTS"):
-    pytest.skip("search is being built: set HIGHWAYNET_SEARCH_TESTS=1", allow_module_level=True)
-
 STUDY = """
 name = "small"
 seed = 3

@@ -1,6 +1,5 @@
 """Studies of seconds, and a worker in this process."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,6 @@ from highwaynet.search.storage import database_of
 from highwaynet.search.trials import Trials
 from highwaynet.search.worker import Worker
 from highwaynet.training.interruption import Interruption
-
-# Search is being built: what starts workers, kills them and restarts servers is tested on request, until it is finished.
-collect_ignore = [] if os.environ.get("HIGHWAYNET_SEARCH_TESTS") else ["test_parent.py", "test_worker.py", "test_postgres.py"]
 
 TINY: dict[str, Any] = {
     "name": "tiny",

@@ -28,7 +28,7 @@ def refused(text: str, sentence: str) -> None:
         ('name = "a"\n[space]\n', "study.toml: [space] is empty: name at least one field"),
         ('name = "a/b"\n' + RATE, "name = 'a/b': should"),
         ('name = "a"\ntrials = 0\n' + RATE, "trials = 0: should be greater than or equal to 1"),
-        ('name = "a"\nsampler = "grid"\n' + RATE, "sampler = 'grid': should be 'random', 'tpe' or 'sobol'"),
+        ('name = "a"\nsampler = "grid"\n' + RATE, "sampler = 'grid': should be 'random', 'tpe', 'sobol' or 'given'"),
         ('name = "a"\nprunner = "none"\n' + RATE, "unknown field 'prunner': did you mean 'pruner'?"),
         (
             'name = "a"\n[space]\n"training.learning_rte" = {kind="uniform", low=0, high=1}',

@@ -23,6 +23,7 @@ from highwaynet.cli.networks import networks_command
 from highwaynet.cli.output import console, messages
 from highwaynet.cli.predict import predict_command
 from highwaynet.cli.report import report_command
+from highwaynet.cli.reproduce import reproduce_command
 from highwaynet.cli.runs import runs_command
 from highwaynet.cli.search import search_app
 from highwaynet.cli.train import train_command
@@ -50,6 +51,7 @@ app.command("lesion")(lesion_command)
 app.command("report")(report_command)
 app.command("runs")(runs_command)
 app.add_typer(search_app)
+app.command("reproduce")(reproduce_command)
 app.command("bench")(bench_command)
 
 

@@ -40,7 +40,9 @@ def draw_curves(curves: list[Curve]) -> Figure:
         axes.set_ylabel("mean loss")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         handles, labels = axes.get_legend_handles_labels()
-        handles.append(Line2D([], [], color="#555555", linestyle=(0, (3, 2)), linewidth=1.1))
+        if any(record.validation_loss is not None for curve in curves for record in curve.history):
+            handles.append(Line2D([], [], color="#555555", linestyle=(0, (3, 2)), linewidth=1.1))
+            labels.append("validation")
         # Above the axes: there it hides no curve, however many runs are compared.
-        figure.legend(handles, [*labels, "validation"], loc="outside upper left", ncols=2)
+        figure.legend(handles, labels, loc="outside upper left", ncols=2)
         return figure

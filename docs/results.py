@@ -1,0 +1,100 @@
+"""Writes docs/RESULTS.md and the README's table from the records in results/: python docs/results.py (a test fails when they disagree).
+
+A claim's record lies in results/NAME/record.json, as `highway reproduce NAME` made it; claims without one are listed as not run.
+"""
+
+from pathlib import Path
+
+from highwaynet.experiments.claims import Claim
+from highwaynet.experiments.records import ClaimRecord, RowRecord, load_claim
+from highwaynet.experiments.registry import CLAIMS
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+BEGIN, END = "<!-- results: written by docs/results.py -->", "<!-- results end -->"
+
+HEAD = """# The paper's results, here
+
+What the paper and the two reports claim, beside what runs on a laptop gave, with a verdict by rules that are written before the runs
+(`plan.json` beside each record). Made by `highway reproduce NAME`; written from the records in [results](../results) by `python docs/results.py`.
+Scale `laptop` is what two cores do in an evening; [PAPER_SCALE.md](PAPER_SCALE.md) says how to run the original budgets on a GPU.
+
+A claim is *reproduced* where all its rules hold, *not reproduced* where none holds, not even partly, and *partly* in between, also where
+a part of it was not run.
+
+"""
+
+
+def overview(link: str) -> list[str]:
+    """The table of all claims."""
+    lines = ["| claim | the paper | here | scale | verdict | command |", "|---|---|---|---|---|---|"]
+    for claim in CLAIMS.values():
+        record = load_claim(RESULTS / claim.name)
+        title = f"[{claim.title}]({link}#{claim.name})"
+        if record is None:
+            reason = claim.notes.get("laptop", "")
+            lines.append(f"| {title} | {claim.paper} | not run: {reason} | – | **not run** | `highway reproduce {claim.name}` |")
+        else:
+            lines.append(
+                f"| {title} | {claim.paper} | {headline(record)} | {record.scale} | **{record.verdict}** | `highway reproduce {claim.name}` |"
+            )
+    return lines
+
+
+def headline(record: ClaimRecord) -> str:
+    """How many rules hold."""
+    counts: dict[str, int] = {}
+    for rule in record.rules:
+        counts[rule.verdict] = counts.get(rule.verdict, 0) + 1
+    order = ("reproduced", "partly", "not reproduced", "not run")
+    words = [f"{counts[word]} {word}" for word in order if word in counts]
+    return f"of {len(record.rules)} finding{'s' if len(record.rules) > 1 else ''} " + ", ".join(words)
+
+
+def section(claim: Claim) -> list[str]:
+    """A claim with its numbers, rules and figures."""
+    lines = [f'<a id="{claim.name}"></a>', "", f"## {claim.title}", "", claim.paper, ""]
+    record = load_claim(RESULTS / claim.name)
+    if record is None:
+        return [*lines, f"Not run: {claim.notes.get('laptop', '')}.".replace("..", "."), ""]
+    runs = f"{len(record.runs)} run{'s' if len(record.runs) > 1 else ''}"
+    before = f", {record.made_before} of which had been made before the rules were written" if record.made_before else ""
+    lines += [f"**{record.verdict}**, scale {record.scale}, {runs}{before}. {_sentence(record.note)}", ""]
+    if record.rows:
+        lines += ["| | paper | here |", "|---|---|---|", *map(_row, record.rows), ""]
+    lines += ["| the paper | rule | here | |", "|---|---|---|---|"]
+    for rule in record.rules:
+        late = "" if rule.written_before else " (rule changed after the runs)"
+        lines.append(f"| {rule.name}: {rule.paper} | {rule.text}{late} | {rule.found} | **{rule.verdict}** |")
+    lines.append("")
+    for name in record.figures:
+        lines += [f"![{claim.title}](../results/{claim.name}/figures/{name})", ""]
+    return [*lines, f"Repeat it: `highway reproduce {claim.name}`. Record: [results/{claim.name}](../results/{claim.name}).", ""]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _row(row: RowRecord) -> str:
+    return f"| {row.what} | {row.paper} | {row.here} |"
+
+
+def page() -> str:
+    """docs/RESULTS.md."""
+    lines = [*overview(""), ""]
+    for claim in CLAIMS.values():
+        lines += section(claim)
+    return HEAD + "\n".join(lines).rstrip() + "\n"
+
+
+def readme(text: str) -> str:
+    """The README with its table as the records have it."""
+    before, _, rest = text.partition(BEGIN)
+    return "\n".join([before + BEGIN, *overview("docs/RESULTS.md"), END]) + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    (ROOT / "docs" / "RESULTS.md").write_text(page(), encoding="utf-8")
+    path = ROOT / "README.md"
+    path.write_text(readme(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,179 @@
+"""`highway reproduce`: the paper's figures and tables, from runs on this machine."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from highwaynet.base.errors import InputError, unknown
+from highwaynet.cli.data import DATA_ROOT, use_data_root
+from highwaynet.cli.output import console, messages, print_json, print_table
+
+if TYPE_CHECKING:
+    from highwaynet.experiments.records import ClaimRecord
+    from highwaynet.experiments.reproduce import Job
+    from highwaynet.experiments.runner import Standing
+
+OUT = Path("reproduce")
+PLAIN_LINES = 30.0
+"""Without a terminal, a line at most every so many seconds."""
+
+
+def reproduce_command(
+    name: Annotated[str, typer.Argument(help="A claim, or the word list.", show_default=False)],
+    scale: Annotated[
+        Literal["smoke", "laptop", "paper"],
+        typer.Option(help="smoke: a minute, on digits. laptop: what two cores do in an evening. paper: the original budget, for a GPU."),
+    ] = "laptop",
+    seeds: Annotated[int | None, typer.Option(min=1, max=100, help="Seeds of each network; by default as many as the claim says.")] = None,
+    out: Annotated[Path, typer.Option(help="A folder for runs, records and figures.")] = OUT,
+    reuse: Annotated[
+        list[Path] | None, typer.Option(help="A folder with runs that were made already, for instance those of a study; repeatable.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Runs at a time, with one thread each; by default the cores.")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what would be run and how long that takes here, and stop.")] = False,
+    data_root: Annotated[Path | None, DATA_ROOT] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Repeat a figure or table of the paper: its runs, its numbers beside ours, its figure, and a verdict by rules that are written first.
+
+    Stopped by Ctrl-C, a crash or a reboot, the same command goes on. Runs with the same settings are made once, whatever claim needs them.
+
+    Examples:
+    highway reproduce list;
+    highway reproduce fig1 --scale smoke;
+    highway reproduce table1 --plan
+    """
+    use_data_root(data_root)
+    from highwaynet.experiments.registry import CLAIMS
+
+    if name == "list":
+        _list(out, as_json=as_json)
+        return
+    if name not in CLAIMS:
+        raise unknown("claim", name, [*CLAIMS, "list"])
+    from highwaynet.cli.inside import need_figures
+
+    need_figures()
+    from highwaynet.experiments.reproduce import prepare, reproduce, seconds_left
+    from highwaynet.training.interruption import InterruptedRunError
+
+    job = prepare(CLAIMS[name], scale, seeds, out, reuse or [])
+    count = workers or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+    with _Display() as display:
+        _introduce(job, display)
+        if job.left:
+            left = seconds_left(job, count, display)
+            display.note(f"this takes about {_duration(left)} here with {count} runs at a time; Ctrl-C stops, and the same command goes on")
+        if plan:
+            return
+        try:
+            record = reproduce(job, count, display)
+        except InterruptedRunError as error:
+            raise error.with_way("the same command") from error
+    if as_json:
+        print_json(record.model_dump(mode="json") | {"folder": str(job.folder)})
+    else:
+        _show(record, job.folder)
+
+
+def _introduce(job: "Job", display: "_Display") -> None:
+    claim, left = job.claim, len(job.left)
+    elsewhere = sum(job.pool.is_from_elsewhere(run) for run in job.runs)
+    there = f", {len(job.runs) - left} of them there already" if left < len(job.runs) else ""
+    display.note(f"{claim.name}, scale {job.scale}: {claim.title}")
+    display.note(f"runs: {len(job.runs)}{there}{f' ({elsewhere} from --reuse)' if elsewhere else ''}; on {_data_of(job)}")
+    if note := claim.notes.get(job.scale):
+        display.note(f"note: {note}")
+
+
+def _data_of(job: "Job") -> str:
+    return " and ".join(dict.fromkeys(run.spec.data.title for run in job.runs))
+
+
+def _list(out: Path, *, as_json: bool) -> None:
+    from highwaynet.experiments.claims import SCALES
+    from highwaynet.experiments.records import load_claim
+    from highwaynet.experiments.registry import CLAIMS
+    from highwaynet.experiments.reproduce import folder_name
+
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out}: this is a file; name a folder")
+    found = {name: {scale: record.verdict for scale in SCALES if (record := load_claim(out / folder_name(name, scale)))} for name in CLAIMS}
+    if as_json:
+        print_json(
+            [{"name": claim.name, "title": claim.title, "paper": claim.paper, "done": found[claim.name]} for claim in CLAIMS.values()]
+        )
+        return
+    rows = [
+        [claim.name, f"{claim.title}. {claim.paper}", "\n".join(f"{scale}: {verdict}" for scale, verdict in found[claim.name].items())]
+        for claim in CLAIMS.values()
+    ]
+    print_table([("name", "whole"), ("claim", "left"), (f"in {out}", "left")], rows)
+    console.print("next: highway reproduce NAME --plan says what would be run, and how long that takes here", soft_wrap=True)
+
+
+def _show(record: "ClaimRecord", folder: Path) -> None:
+    if record.rows:
+        print_table([("", "left"), ("paper", "left"), ("here", "left")], [[row.what, row.paper, row.here] for row in record.rows])
+    rules = [[f"{rule.name}: {rule.paper}\nrule: {rule.text}", rule.found, rule.verdict] for rule in record.rules]
+    print_table([("the paper", "left"), ("here", "left"), ("", "whole")], rules)
+    console.print(f"verdict: {record.verdict} (scale {record.scale})", soft_wrap=True)
+    if record.note:
+        console.print(f"note: {record.note}", soft_wrap=True)
+    for name in record.figures:
+        console.print(f"figure: {folder / 'figures' / name}", soft_wrap=True)
+    console.print(f"record: {folder / 'record.json'}", soft_wrap=True)
+
+
+class _Display:
+    """One line that is drawn anew on a terminal, a line from time to time elsewhere."""
+
+    def __init__(self) -> None:
+        self._said, self._told, self._began = 0.0, "", time.monotonic()
+        terminal = messages.is_terminal and sys.stderr.isatty()
+        self._live = Live(console=messages, auto_refresh=False, transient=True) if terminal else None
+
+    def __enter__(self) -> "_Display":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def note(self, sentence: str) -> None:
+        """Say it at once."""
+        _say(sentence)
+
+    def show(self, standing: "Standing") -> None:
+        """How far the runs are."""
+        running = ", ".join(f"{label} epoch {done}/{epochs}" for label, done, epochs in standing.running)
+        line = f"{standing.done} of {standing.runs} runs done" + (f"; {running}" if running else "")
+        now = time.monotonic()
+        if self._live:
+            self._live.start()
+            self._live.update(Text(f"{line}; {_duration(now - self._began)}"), refresh=True)
+        elif line != self._told and (now - self._said > PLAIN_LINES or standing.done == standing.runs):
+            self._said, self._told = now, line
+            _say(line)
+
+
+def _say(line: str) -> None:
+    try:
+        messages.print(line, soft_wrap=True)
+    except BrokenPipeError:  # whoever closed the pipe did not want to end the runs
+        return
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{minutes} minutes" if minutes < 120 else f"{seconds / 3600:.1f} hours"

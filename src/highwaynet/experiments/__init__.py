@@ -1,0 +1,1 @@
+"""The paper's claims: which runs, which records, which figure, what counts as reproduced."""

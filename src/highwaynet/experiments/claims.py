@@ -1,0 +1,118 @@
+"""What a claim of the paper is made of. Free of torch.
+
+A claim knows which runs it needs at each scale, by which rules they are judged, which numbers stand beside the paper's, and how it is
+drawn. Rules, numbers and figures see nothing but the evidence: what the runs left in their folders.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+from highwaynet.runs.spec import RunSpec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from highwaynet.experiments.evidence import Evidence
+
+Scale = Literal["smoke", "laptop", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+Verdict = Literal["reproduced", "partly", "not reproduced", "not run", "not judged"]
+Analysis = Literal["evaluation", "gates", "routing", "flow", "lesions"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that a claim needs."""
+
+    label: str
+    """Names it among the claim's, for instance highway-100."""
+    spec: RunSpec
+    """What is trained."""
+    analyses: tuple[Analysis, ...] = ()
+    """What the trained network is asked."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a rule came to."""
+
+    verdict: Verdict
+    found: str
+    """The numbers that decide."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a finding of the paper counts as reproduced. Written before the runs, and stored with them."""
+
+    name: str
+    """Short, for the table."""
+    paper: str
+    """What the paper says."""
+    text: str
+    """When that is reproduced, and when partly."""
+    judge: Callable[["Evidence"], Outcome]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A number of the paper beside ours."""
+
+    what: str
+    paper: str
+    here: str
+
+
+def _no_rows(evidence: "Evidence") -> list[Row]:
+    return []
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A figure or table of the paper, or a sentence in it."""
+
+    name: str
+    """What users type."""
+    title: str
+    """What it is."""
+    paper: str
+    """What it shows there, in a sentence."""
+    plan: Callable[[Scale, int | None], tuple[Run, ...]]
+    """The runs at a scale, with so many seeds (None: as many as usual); none where it is not run at this scale."""
+    rules: tuple[Rule, ...]
+    draw: Callable[["Evidence"], Mapping[str, tuple["Figure", str]]]
+    """Figures with their captions, by the name of their file."""
+    rows: Callable[["Evidence"], list[Row]] = _no_rows
+    """Numbers beside the paper's."""
+    notes: Mapping[Scale, str] = field(default_factory=dict)
+    """What differs from the paper at a scale, or why it is not run there."""
+
+
+def overall(verdicts: list[Verdict]) -> Verdict:
+    """The verdict on a claim from those on its rules.
+
+    >>> overall(["reproduced", "reproduced"]), overall(["reproduced", "not run"]), overall(["not reproduced", "not reproduced"])
+    ('reproduced', 'partly', 'not reproduced')
+    """
+    run = [verdict for verdict in verdicts if verdict != "not run"]
+    if not run:
+        return "not run"
+    if set(verdicts) == {"reproduced"}:
+        return "reproduced"
+    return "not reproduced" if set(run) == {"not reproduced"} else "partly"
+
+
+def at_least(value: float, whole: float, part: float) -> Verdict:
+    """Reproduced from one threshold on, partly from a lower one on."""
+    return "reproduced" if value >= whole else "partly" if value >= part else "not reproduced"
+
+
+def at_most(value: float, whole: float, part: float) -> Verdict:
+    """Reproduced up to one threshold, partly up to a higher one."""
+    return at_least(-value, -whole, -part)
+
+
+def counted(holds: list[bool], partly: int = 1) -> Verdict:
+    """Reproduced where all hold, partly where at least so many do."""
+    return at_least(sum(holds), len(holds), partly)

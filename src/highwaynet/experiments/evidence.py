@@ -1,0 +1,128 @@
+"""What runs left behind, as rules and figures see it: specs, curves and records, no weights."""
+
+import math
+import shutil
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from highwaynet.analysis.records import EvaluationRecord, Record
+from highwaynet.base.errors import InputError
+from highwaynet.base.files import cannot, write_atomically
+from highwaynet.experiments.claims import Analysis, Scale
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.record_files import RecordT
+from highwaynet.runs.records import EpochRecord, Score
+from highwaynet.runs.spec import RunSpec
+
+Status = Literal["finished", "diverged"]
+KEPT = ("spec.toml", "history.jsonl", "timing.jsonl", "environment.json", "data.json")
+"""What is kept of a run beside its records."""
+RECORD_NAMES: dict[Analysis, str] = {
+    "evaluation": "evaluation",
+    "gates": "gates",
+    "routing": "routing",
+    "flow": "flow",
+    "lesions": "lesions-train",
+}
+
+
+class RunEvidence:
+    """One run.
+
+    Args:
+        label: Its name in the claim.
+        folder: Its folder: a run directory, or what is kept of one.
+        status: How it ended.
+    """
+
+    def __init__(self, label: str, folder: Path, status: Status) -> None:
+        self.label, self.status = label, status
+        self._run = RunDirectory(folder)
+
+    @cached_property
+    def spec(self) -> RunSpec:
+        """What was trained."""
+        return self._run.read_spec()
+
+    @cached_property
+    def history(self) -> list[EpochRecord]:
+        """Its epochs; none where it diverged in the first."""
+        return self._run.read_history() if self._run.has_history else []
+
+    @property
+    def losses(self) -> list[float]:
+        """The training loss of each epoch."""
+        return [epoch.train_loss for epoch in self.history]
+
+    @property
+    def best_loss(self) -> float:
+        """The lowest training loss; infinite where it diverged."""
+        return math.inf if self.status == "diverged" else min(self.losses, default=math.inf)
+
+    @property
+    def test(self) -> Score:
+        """How well the trained network does on the test data."""
+        return self.record("evaluation", EvaluationRecord).test
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers were trained."""
+        return self.record("evaluation", EvaluationRecord).parameters
+
+    def record(self, name: Analysis, kind: type[RecordT]) -> RecordT:
+        """The answer to a question; raises InputError where it is missing."""
+        found = self._run.load_record(RECORD_NAMES[name], kind)
+        if found is None:
+            raise InputError(f"{self._run.path} has no record {RECORD_NAMES[name]}: run `highway reproduce` again")
+        return found
+
+
+class Evidence:
+    """The runs of a claim, by label."""
+
+    def __init__(self, scale: Scale, runs: list[RunEvidence]) -> None:
+        self.scale: Scale = scale
+        self._runs = {run.label: run for run in runs}
+
+    def __getitem__(self, label: str) -> RunEvidence:
+        return self._runs[label]
+
+    def __contains__(self, label: str) -> bool:
+        return label in self._runs
+
+    def __iter__(self) -> Iterator[RunEvidence]:
+        return iter(self._runs.values())
+
+    def labelled(self, beginning: str) -> list[RunEvidence]:
+        """The runs whose label is this word, or begins with it and a dash and a number (of a seed or a trial)."""
+        return [
+            run
+            for label, run in self._runs.items()
+            if label == beginning or (label.startswith(f"{beginning}-") and label.removeprefix(f"{beginning}-").isdecimal())
+        ]
+
+
+def keep(run: RunDirectory, analyses: tuple[Analysis, ...], folder: Path) -> None:
+    """Copy what is kept of a run into a folder of a claim, whatever was there before."""
+    shutil.rmtree(folder, ignore_errors=True)
+    names = [Path(name) for name in KEPT]
+    names += [Path("analysis") / f"{RECORD_NAMES[name]}.{kind}" for name in analyses for kind in ("json", "npz")]
+    for name in names:
+        if (run.path / name).is_file():
+            try:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise cannot("create", folder, error) from error
+            write_atomically(folder / name, (run.path / name).read_bytes())
+
+
+def ask(run: RunDirectory, analyses: tuple[Analysis, ...]) -> list[Record]:
+    """Put the questions to a trained network; answers that are there and up to date are not made again."""
+    if not analyses:
+        return []
+    from highwaynet.analysis.collect import Study
+
+    study = Study(run)
+    return [getattr(study, name)() for name in analyses]

@@ -1,0 +1,316 @@
+"""Figures 2, 3 and 4: inside 50-layer highway networks trained on MNIST and CIFAR-100."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from highwaynet.analysis.records import GatesRecord, LesionsRecord, RoutingRecord
+from highwaynet.base.arrays import Numbers
+from highwaynet.base.text import percent
+from highwaynet.experiments.claims import Analysis, Claim, Outcome, Rule, Run, Scale, at_least, counted
+from highwaynet.experiments.specs import run_spec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from highwaynet.experiments.evidence import Evidence
+
+    Judge = Callable[[Evidence], Outcome]
+
+IDLE = 1.5
+"""A layer is idle if the loss without it is at most so many times the intact one."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """One of the two."""
+
+    label: str
+    """Of its run."""
+    title: str
+    data: str
+    gate_bias: float
+    training: dict[str, Any]
+    classes: tuple[int, int]
+    """Those that figure 3 shows."""
+
+
+MNIST = Network("mnist", "MNIST", "mnist", -2.0, {"epochs": 60, "learning_rate": 0.1, "decay": 0.1}, (0, 7))
+CIFAR = Network("cifar-100", "CIFAR-100", "cifar-100", -4.0, {"epochs": 1000, "learning_rate": 0.015, "decay": 0.03}, (0, 1))
+SMOKE = {"epochs": 5, "learning_rate": 0.1, "decay": 0.5}
+
+
+def _planner(analyses: tuple[Analysis, ...]) -> Callable[[Scale, int | None], tuple[Run, ...]]:
+    """The same two runs for all three figures. One seed is looked into: the first."""
+
+    def plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
+        smoke = scale == "smoke"
+        runs = []
+        for one in (MNIST, CIFAR):
+            network = {"name": "fc-highway", "depth": 50, "width": 10 if smoke else 50, "activation": "tanh", "gate_bias": one.gate_bias}
+            training = {"batch_size": 32, "momentum": 0.9} | (SMOKE if smoke else one.training)
+            runs.append(Run(one.label, run_spec(network, "digits" if smoke else one.data, training), analyses))
+        return tuple(runs)
+
+    return plan
+
+
+def _gates(evidence: "Evidence", network: Network) -> GatesRecord:
+    return evidence[network.label].record("gates", GatesRecord)
+
+
+def _routing(evidence: "Evidence", network: Network) -> RoutingRecord:
+    return evidence[network.label].record("routing", RoutingRecord)
+
+
+def _lesions(evidence: "Evidence", network: Network) -> LesionsRecord:
+    return evidence[network.label].record("lesions", LesionsRecord)
+
+
+def rank_correlation(values: Numbers) -> float:
+    """Of a number for each layer with the layer's own number (Spearman)."""
+    ranks = np.argsort(np.argsort(values))
+    return float(np.corrcoef(np.arange(len(values)), ranks)[0, 1])
+
+
+def change_within(outputs: Numbers, first: int) -> float:
+    """Which share of the way from the first to the last block outputs lies in the first layers, for one sample."""
+    steps = np.abs(np.diff(outputs.astype(float), axis=0)).sum(axis=1)
+    return float(steps[: first - 1].sum() / steps.sum())
+
+
+def near(record: LesionsRecord, times: float) -> list[int]:
+    """The layers without which the loss is at most so many times the intact network's."""
+    return [number for number, score in enumerate(record.closed, start=1) if score.loss <= times * record.intact.loss]
+
+
+def _biases(evidence: "Evidence", network: Network) -> Outcome:
+    gates = _gates(evidence, network)
+    start, mean = _number(float(gates.start_bias[0])), _number(float(gates.bias.mean()))
+    found = f"{percent(gates.fell)} of {gates.bias.size:,} biases are below {start}; their mean is {mean}"
+    return Outcome(counted([gates.fell > 0.5]), found)
+
+
+def _biases_rise(evidence: "Evidence", network: Network) -> Outcome:
+    gates = _gates(evidence, network)
+    rise, fall = rank_correlation(gates.bias.mean(axis=1)), rank_correlation(gates.mean.mean(axis=1))
+    return Outcome(counted([rise > 0.3, fall < -0.3]), f"biases {rise:+.2f}, activity {fall:+.2f}".replace("-", "−"))
+
+
+def _sparse(evidence: "Evidence", network: Network) -> Outcome:
+    gates = _gates(evidence, network)
+    one, many = float(np.mean(gates.sample_gates > 0.5)), float(np.mean(gates.mean > 0.5))
+    most = gates.sample_gates[gates.sample_gates > 0.5].size
+    found = (
+        f"sample {gates.sample} opens {most} of {gates.bias.size:,} gates above 0.5 ({percent(one)}); on average over all samples "
+        f"{percent(float(gates.open_share.mean()))} are open, and {percent(many)} have a mean above 0.5"
+    )
+    return Outcome(counted([0 < one < 0.1, one > many]), found)
+
+
+def _stripes(layers: int) -> Callable[["Evidence", Network], Outcome]:
+    def judge(evidence: "Evidence", network: Network) -> Outcome:
+        gates = _gates(evidence, network)
+        share, uniform = change_within(gates.sample_outputs, layers), (layers - 1) / (len(gates.bias) - 1)
+        found = f"{percent(share)} of the change lies in the first {layers} of {len(gates.bias)} layers"
+        return Outcome(at_least(share, max(2 / 3, uniform), uniform), found)
+
+    return judge
+
+
+def _routes(evidence: "Evidence", network: Network) -> Outcome:
+    routing = _routing(evidence, network)
+    between = float(routing.class_share.mean())
+    intact, static = routing.intact.accuracy or 0.0, routing.static.accuracy or 0.0
+    found = (
+        f"with every gate held at its mean the training accuracy falls from {percent(intact)} to {percent(static)}; "
+        f"{percent(between)} of what the input does to the gates lies between classes"
+    )
+    return Outcome(counted([intact - static > 0.1]), found)
+
+
+def _where_routes_part(evidence: "Evidence", network: Network) -> Outcome:
+    routing = _routing(evidence, network)
+    differences = np.square(routing.class_mean[list(network.classes)] - routing.mean).sum(axis=(0, 2))
+    share, even = float(differences[:15].sum() / differences.sum()), 15 / len(differences)
+    names = " and ".join(routing.class_names[number] for number in network.classes)
+    found = f"{percent(share)} of the squared differences of classes {names} lie in the first 15 layers, of even ones {percent(even)}"
+    return Outcome(counted([share > 0.5 if network is MNIST else share <= 0.5]), found)
+
+
+def _counts(record: LesionsRecord) -> str:
+    """How many layers are idle, by several measures."""
+    from highwaynet.figures.findings import same_accuracy
+
+    by_loss = ", ".join(f"{len(near(record, times))} within {times:g}" for times in (1.01, 1.1, 1.5, 2))
+    same = sum(same_accuracy(record.intact, score) for score in record.closed)
+    return f"of {len(record.closed)} layers {by_loss} times the intact loss; {same} within 0.1 points of the training accuracy"
+
+
+def _idle_layers(evidence: "Evidence", network: Network) -> Outcome:
+    record = _lesions(evidence, network)
+    layers, losses = near(record, IDLE), [score.loss for score in record.closed]
+    middle = [number for number in layers if 15 <= number <= 45]
+    early, late = (float(np.median(part)) / record.intact.loss for part in (losses[:9], losses[14:45]))
+    share = len(layers) / len(losses)
+    found = (
+        f"{len(layers)} of {len(losses)} ({percent(share)}), {len(middle)} of the 31 layers 15–45; without a layer the loss is {early:.0f} "
+        f"times the intact one in the median of layers 1–9, {late:.2f} times in that of 15–45 ({_counts(record)})"
+    )
+    return Outcome(counted([0.45 <= share <= 0.75, len(middle) >= 28]), found)
+
+
+def _busy_layers(evidence: "Evidence", network: Network) -> Outcome:
+    record = _lesions(evidence, network)
+    layers, losses = near(record, IDLE), [score.loss for score in record.closed]
+    busy, late = ([number for number in part if number not in layers] for part in (range(1, 41), range(41, 50)))
+    first, last = (float(np.median(part)) / record.intact.loss for part in (losses[:40], losses[40:]))
+    found = (
+        f"{len(busy)} of the first 40 layers and {len(late)} of the last 9 do; without a layer the loss is {first:.0f} times the "
+        f"intact one in the median of the first 40, {last:.1f} times in that of the last 9 ({_counts(record)})"
+    )
+    return Outcome(at_least(len(busy), 36, 20), found)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}".replace("-", "−")
+
+
+def _rule(network: Network, name: str, paper: str, text: str, judge: Callable[["Evidence", Network], Outcome]) -> Rule:
+    return Rule(f"{network.title}: {name}", paper, text, lambda evidence: judge(evidence, network))
+
+
+def _gate_rules(network: Network, layers: int) -> list[Rule]:
+    return [
+        _rule(network, "biases", "most gate biases fall below their start", "more than half", _biases),
+        _rule(
+            network,
+            "sparse",
+            "gates are sparse for one sample, and chosen by it",
+            "for one sample less than a tenth of the gates is above 0.5; more are than have a mean above 0.5, so that samples open others; "
+            "one of the two: partly",
+            _sparse,
+        ),
+        _rule(
+            network,
+            "stripes",
+            f"outputs stay constant over many layers; most of the change lies in the first {layers}",
+            "of the sample's change of outputs at least two thirds, and more than even change would give; the second alone: partly",
+            _stripes(layers),
+        ),
+    ]
+
+
+FIG2_RULES = (
+    *_gate_rules(MNIST, 15),
+    *_gate_rules(CIFAR, 40),
+    _rule(
+        CIFAR,
+        "depth",
+        "biases rise with depth while the mean gate activity falls",
+        "rank correlation with depth above 0.3 and below −0.3; one of the two: partly",
+        _biases_rise,
+    ),
+)
+_ROUTES = (
+    "routes",
+    "samples take different routes, by class",
+    "gates that do not look at the input cost more than 10 points of training accuracy",
+    _routes,
+)
+FIG3_RULES = (
+    _rule(MNIST, *_ROUTES),
+    _rule(
+        MNIST,
+        "where",
+        "differences between classes lie within the first 15 layers",
+        "more than half of the squared differences do",
+        _where_routes_part,
+    ),
+    _rule(CIFAR, *_ROUTES),
+    _rule(
+        CIFAR,
+        "where",
+        "differences between classes are spread over all layers",
+        "no more than half of the squared differences lie in the first 15 layers",
+        _where_routes_part,
+    ),
+)
+FIG4_RULES = (
+    _rule(
+        MNIST,
+        "idle layers",
+        "early layers matter, layers 15–45 hardly do: about 60 % are idle",
+        f"idle: the loss without it is at most {IDLE:g} times the intact one (a measure chosen after seeing the curve). Between 45 % and "
+        "75 % are idle; nine of ten layers of 15–45 are; one of the two: partly",
+        _idle_layers,
+    ),
+    _rule(
+        CIFAR,
+        "busy layers",
+        "removing any of the first ≈40 layers hurts",
+        f"it hurts where the loss without the layer is more than {IDLE:g} times the intact one: at least 36 of the first 40; 20: partly",
+        _busy_layers,
+    ),
+)
+
+
+def _draw_gates(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
+    from highwaynet.figures.captions import caption
+    from highwaynet.figures.gate_map import draw_gates
+
+    records = {one.label: _gates(evidence, one) for one in (MNIST, CIFAR)}
+    return {f"fig2-{label}": (draw_gates(record), caption(record)) for label, record in records.items()}
+
+
+def _draw_routes(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
+    from highwaynet.figures.captions import caption
+    from highwaynet.figures.routing_plot import draw_routing
+
+    records = [(one, _routing(evidence, one)) for one in (MNIST, CIFAR)]
+    return {f"fig3-{one.label}": (draw_routing(record, one.classes), caption(record)) for one, record in records}
+
+
+def _draw_lesions(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
+    from highwaynet.figures.captions import caption
+    from highwaynet.figures.lesion_plot import draw_lesions
+
+    records = {one.label: _lesions(evidence, one) for one in (MNIST, CIFAR)}
+    return {f"fig4-{label}": (draw_lesions(record), caption(record)) for label, record in records.items()}
+
+
+NOTES: dict[Scale, str] = {
+    "smoke": "digits stand in for both data sets, networks 10 wide, 5 epochs: shows that everything works, says nothing about the paper.",
+    "laptop": "the whole budget: 60 epochs of MNIST, 1000 of CIFAR-100 (about an hour of one core), one seed each.",
+    "paper": "the same as at scale laptop: the paper gives no budget.",
+}
+_BOTH = "50-layer highway networks trained on MNIST and on CIFAR-100"
+FIG2 = Claim(
+    "fig2",
+    "Figure 2: biases, mean gates, one sample's gates and outputs",
+    f"Gates are sparse, chosen by the sample, and most layers carry ({_BOTH}).",
+    _planner(("gates",)),
+    FIG2_RULES,
+    _draw_gates,
+    notes=NOTES,
+)
+FIG3 = Claim(
+    "fig3",
+    "Figure 3: gates by class",
+    f"Classes take routes of their own ({_BOTH}).",
+    _planner(("routing",)),
+    FIG3_RULES,
+    _draw_routes,
+    notes=NOTES,
+)
+FIG4 = Claim(
+    "fig4",
+    "Figure 4: lesioning single layers",
+    f"On MNIST most layers are idle, on CIFAR-100 the first 40 matter ({_BOTH}).",
+    _planner(("lesions",)),
+    FIG4_RULES,
+    _draw_lesions,
+    notes=NOTES,
+)

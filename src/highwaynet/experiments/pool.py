@@ -1,0 +1,70 @@
+"""Runs that are there already, whoever made them: a run with the same spec is not made twice."""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from highwaynet.base.errors import InputError
+from highwaynet.base.files import sha256
+from highwaynet.experiments.claims import Run
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.spec import SPEC, RunSpec
+
+RUNS = "runs"
+"""The folder of all claims' runs."""
+INDIFFERENT = {"threads", "device", "keep", "checkpoint", "tensorboard", "compile", "recompute"}
+"""Training settings that say how to compute, not what."""
+
+
+def key_of(spec: RunSpec) -> str:
+    """The same for runs that compute the same."""
+    values = spec.model_dump(mode="json", exclude_none=True)
+    values["training"] = {name: value for name, value in values["training"].items() if name not in INDIFFERENT}
+    return sha256(json.dumps(values, sort_keys=True).encode())
+
+
+class Pool:
+    """All runs below some folders.
+
+    Args:
+        folder: Where new runs go.
+        others: Folders in which runs may lie that can be used as they are.
+    """
+
+    def __init__(self, folder: Path, others: Iterable[Path] = ()) -> None:
+        self._folder = folder
+        self._known = {key_of(run.read_spec()): run for run in _usable(others)}
+
+    def path_of(self, run: Run) -> Path:
+        """Where a run is, or will be: its name tells what it is, and the runs of all claims share one folder."""
+        key = key_of(run.spec)
+        if known := self._known.get(key):
+            return known.path
+        return self._folder / f"{run.spec.network.name}-{run.spec.network.depth}-{run.spec.data.title.lower().replace(' ', '-')}-{key[:10]}"
+
+    def is_done(self, run: Run) -> bool:
+        """Whether a run ended, well or not."""
+        return has_ended(self.path_of(run))
+
+    def is_from_elsewhere(self, run: Run) -> bool:
+        """Whether a run was made for another purpose."""
+        return key_of(run.spec) in self._known
+
+
+def has_ended(path: Path) -> bool:
+    """Whether the run there is finished, or diverged."""
+    run = RunDirectory(path)
+    return (path / SPEC).is_file() and (run.finished or run.has_diverged)
+
+
+def _usable(folders: Iterable[Path]) -> Iterator[RunDirectory]:
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"--reuse {folder}: no such folder")
+        for path in sorted(folder.rglob(SPEC)):
+            with suppress(InputError):  # a spec of another version, or no run at all
+                run = RunDirectory.open(path.parent)
+                if has_ended(run.path):
+                    run.read_spec()
+                    yield run

@@ -1,0 +1,132 @@
+"""What is written down about a claim: the rules before the runs, and what they came to. Nothing in it depends on the clock."""
+
+from pathlib import Path
+from typing import Literal
+
+from highwaynet.base.errors import InputError
+from highwaynet.base.files import read_text, write_atomically
+from highwaynet.base.specs import Spec, parsed
+from highwaynet.experiments.claims import Claim, Scale, Verdict
+
+PLAN, RECORD = "plan.json", "record.json"
+
+
+class RuleText(Spec):
+    """A rule, as it was written before the runs."""
+
+    name: str
+    """Short."""
+    paper: str
+    """What the paper says."""
+    text: str
+    """When that is reproduced."""
+
+
+class PlanRecord(Spec):
+    """plan.json: what was decided before the runs."""
+
+    schema_version: Literal[1] = 1
+    """Version of this format."""
+    claim: str
+    """Its name."""
+    scale: Scale
+    """How large it is run."""
+    rules: tuple[RuleText, ...]
+    """How it will be judged."""
+    runs: tuple[str, ...]
+    """The labels of its runs."""
+    there: tuple[str, ...]
+    """Those that were made before this was written, for another claim or purpose."""
+
+
+class RunRecord(Spec):
+    """A run of a claim."""
+
+    label: str
+    """Its name, and that of its folder in runs/."""
+    status: Literal["finished", "diverged"]
+    """How it ended."""
+    epochs: int
+    """How long it was trained."""
+
+
+class RuleRecord(RuleText):
+    """A rule, and what it came to."""
+
+    verdict: Verdict
+    """What it came to."""
+    found: str
+    """The numbers that decide."""
+    written_before: bool
+    """Whether it stood in plan.json like this before the first run."""
+
+
+class RowRecord(Spec):
+    """A number of the paper beside ours."""
+
+    what: str
+    """What it measures."""
+    paper: str
+    """There."""
+    here: str
+    """Here."""
+
+
+class ClaimRecord(Spec):
+    """record.json: what a claim came to."""
+
+    schema_version: Literal[1] = 1
+    """Version of this format."""
+    claim: str
+    """Its name."""
+    title: str
+    """What it is."""
+    paper: str
+    """What it shows in the paper."""
+    scale: Scale
+    """How large it was run."""
+    verdict: Verdict
+    """All rules together."""
+    rules: tuple[RuleRecord, ...]
+    """The rules one by one."""
+    rows: tuple[RowRecord, ...]
+    """Numbers beside the paper's."""
+    runs: tuple[RunRecord, ...]
+    """What was run."""
+    made_before: int
+    """How many of the runs were there before the rules were written."""
+    note: str
+    """What differs from the paper at this scale."""
+    figures: tuple[str, ...]
+    """Files in figures/."""
+
+
+def rule_texts(claim: Claim) -> tuple[RuleText, ...]:
+    """The rules of a claim as they are now."""
+    return tuple(RuleText(name=rule.name, paper=rule.paper, text=rule.text) for rule in claim.rules)
+
+
+def save(folder: Path, name: str, record: Spec) -> None:
+    """Write plan.json or record.json."""
+    write_atomically(folder / name, record.model_dump_json(indent=2) + "\n")
+
+
+def load_plan(folder: Path) -> PlanRecord | None:
+    """What was decided before the runs; None where nothing was."""
+    path = folder / PLAN
+    return parsed(PlanRecord, read_text(path), str(path)) if path.is_file() else None
+
+
+def load_claim(folder: Path) -> ClaimRecord | None:
+    """What a claim came to; None where it was not run."""
+    path = folder / RECORD
+    return parsed(ClaimRecord, read_text(path), str(path)) if path.is_file() else None
+
+
+def check_folder(folder: Path, claim: Claim, scale: Scale) -> None:
+    """Raise InputError where a folder cannot be this claim's at this scale."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: name another folder with --out")
+    plan = load_plan(folder)
+    if plan is not None and (plan.claim, plan.scale) != (claim.name, scale):
+        raise InputError(f"{folder} holds {plan.claim} at scale {plan.scale}: name another folder with --out, or remove it")

@@ -1,0 +1,180 @@
+"""From a claim to its record: plan, runs, questions, judgement, figures. Everything that is there already is used as it is."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from highwaynet.base.errors import InputError
+from highwaynet.base.files import cannot
+from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
+from highwaynet.experiments.estimate import estimate
+from highwaynet.experiments.evidence import Evidence, RunEvidence, ask, keep
+from highwaynet.experiments.pool import RUNS, Pool
+from highwaynet.experiments.records import (
+    PLAN,
+    RECORD,
+    ClaimRecord,
+    PlanRecord,
+    RowRecord,
+    RuleRecord,
+    RunRecord,
+    check_folder,
+    load_plan,
+    rule_texts,
+    save,
+)
+from highwaynet.experiments.runner import Standing, epochs_done, run_all
+from highwaynet.runs.directory import RunDirectory
+
+FIGURES = "figures"
+
+
+class Display(Protocol):
+    """Is told what happens."""
+
+    def note(self, sentence: str) -> None:
+        """Something that a person wants to know."""
+        ...
+
+    def show(self, standing: Standing) -> None:
+        """How far the runs are."""
+        ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """A claim that is to be reproduced.
+
+    `out` has a folder for each claim and one for the runs of all; at another scale than laptop the claim's folder is called so too.
+    """
+
+    claim: Claim
+    scale: Scale
+    runs: tuple[Run, ...]
+    out: Path
+    pool: Pool
+
+    @property
+    def folder(self) -> Path:
+        """The claim's folder."""
+        return self.out / folder_name(self.claim.name, self.scale)
+
+    @property
+    def left(self) -> list[tuple[Run, int]]:
+        """The runs that are not done, with the epochs that they need."""
+        return [(run, run.spec.training.epochs - epochs_done(self.pool.path_of(run))) for run in self.runs if not self.pool.is_done(run)]
+
+
+def folder_name(claim: str, scale: Scale) -> str:
+    """The folder of a claim at a scale."""
+    return claim if scale == "laptop" else f"{claim}-{scale}"
+
+
+def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path]) -> Job:
+    """Find out what is to be run; raises InputError where the claim is not run at this scale, or its data are missing."""
+    runs = claim.plan(scale, seeds)
+    if not runs:
+        raise InputError(f"{claim.name} is not run at scale {scale}: {claim.notes.get(scale, 'choose another one with --scale')}")
+    job = Job(claim, scale, runs, out, Pool(out / RUNS, reuse))
+    check_folder(job.folder, claim, scale)
+    if job.left:
+        _check_data([run for run, _ in job.left])
+    return job
+
+
+def _check_data(runs: list[Run]) -> None:
+    from highwaynet.data.dataset import Dataset
+    from highwaynet.data.load import load_dataset
+    from highwaynet.training.suitability import check_fit, for_few_samples
+
+    loaded: dict[str, Dataset] = {}
+    for run in runs:
+        key = run.spec.data.model_dump_json()
+        data = loaded.get(key) or load_dataset(run.spec.data)
+        loaded[key] = data
+        check_fit(for_few_samples(run.spec, len(data.train)), data)
+
+
+def seconds_left(job: Job, workers: int, display: Display) -> float:
+    """How long the runs will take."""
+    return estimate(job.left, workers, display.note)
+
+
+def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
+    """Run what is missing, and write the claim's record."""
+    claim, folder = job.claim, job.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot("create", folder, error) from error
+    plan = load_plan(folder)
+    labels = tuple(run.label for run in job.runs)
+    if plan is None or plan.runs != labels:
+        there = tuple(run.label for run in job.runs if job.pool.is_done(run))
+        plan = PlanRecord(claim=claim.name, scale=job.scale, rules=rule_texts(claim), runs=labels, there=there)
+        save(folder, PLAN, plan)
+    run_all(list(job.runs), job.pool, workers, display.show)
+    evidence = _collect(job, display)
+    record = judged(claim, evidence, plan)
+    record = record.model_copy(update={"figures": _draw(claim, evidence, folder / FIGURES)})
+    save(folder, RECORD, record)
+    return record
+
+
+def _collect(job: Job, display: Display) -> Evidence:
+    """Ask the trained networks, and bring what is kept of the runs into the claim's folder."""
+    (job.folder / RUNS).mkdir(exist_ok=True)
+    for path in (job.folder / RUNS).iterdir():
+        if path.name not in [run.label for run in job.runs]:
+            shutil.rmtree(path)
+    found = []
+    for run in job.runs:
+        directory = RunDirectory.open(job.pool.path_of(run))
+        finished = directory.finished
+        if finished and run.analyses:
+            display.note(f"asking {run.label}: {', '.join(run.analyses)}")
+            ask(directory, run.analyses)
+        keep(directory, run.analyses if finished else (), job.folder / RUNS / run.label)
+        found.append(RunEvidence(run.label, job.folder / RUNS / run.label, "finished" if finished else "diverged"))
+    return Evidence(job.scale, found)
+
+
+def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:
+    """The record of a claim, without figures; it follows from the evidence alone."""
+    judge = evidence.scale != "smoke"
+    rules = []
+    for rule, text in zip(claim.rules, rule_texts(claim), strict=True):
+        outcome = rule.judge(evidence)
+        verdict: Verdict = outcome.verdict if judge else "not judged"
+        rules.append(RuleRecord(**text.model_dump(), verdict=verdict, found=outcome.found, written_before=text in plan.rules))
+    return ClaimRecord(
+        claim=claim.name,
+        title=claim.title,
+        paper=claim.paper,
+        scale=evidence.scale,
+        verdict=overall([rule.verdict for rule in rules]) if judge else "not judged",
+        rules=tuple(rules),
+        rows=tuple(RowRecord(what=row.what, paper=row.paper, here=row.here) for row in claim.rows(evidence)),
+        runs=tuple(RunRecord(label=run.label, status=run.status, epochs=len(run.history)) for run in evidence),
+        made_before=len(plan.there),
+        note=claim.notes.get(evidence.scale, ""),
+        figures=(),
+    )
+
+
+def stored_evidence(folder: Path, record: ClaimRecord) -> Evidence:
+    """The evidence of a claim that was reproduced before."""
+    return Evidence(record.scale, [RunEvidence(run.label, folder / RUNS / run.label, run.status) for run in record.runs])
+
+
+def _draw(claim: Claim, evidence: Evidence, folder: Path) -> tuple[str, ...]:
+    from highwaynet.figures.captions import save_figure
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    names = []
+    for name, (figure, caption) in claim.draw(evidence).items():
+        save_figure(figure, folder / f"{name}.png", caption)
+        names.append(f"{name}.png")
+    return tuple(names)

@@ -1,0 +1,64 @@
+"""The paper's figure 1: training loss over epochs, highway beside plain networks of several depths, and how fast they converge."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from highwaynet.figures.style import KIND_COLOURS, WIDTH, house_style, log_scale, plain_numbers
+
+Curves = Mapping[tuple[str, int], Sequence[float]]
+"""Losses of the epochs, by kind and depth."""
+SMALLEST = 1e-12
+"""Losses below are drawn here: a log axis has no zero."""
+DASHES: list[Any] = ["-", (0, (4, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 3))]
+
+
+def draw_optimisation(best: Curves, mean: Curves, top: int) -> Figure:
+    """Left the best run of each depth and kind, right the mean of so many best ones; both on the same log axis."""
+    with house_style():
+        figure = Figure(figsize=(2 * WIDTH, 4.0))
+        left, right = figure.subplots(1, 2, sharey=True)
+        for axes, curves, title in ((left, best, "best run"), (right, mean, f"mean of the {top} best")):
+            _draw(axes, curves)
+            axes.set_title(title)
+        left.set_ylabel("mean cross-entropy on the training set")
+        _legend(figure, left)
+        return figure
+
+
+def draw_speed(curves: Curves, loss: float) -> Figure:
+    """The same on an axis of epochs that is logarithmic too, with a line at the loss that counts."""
+    with house_style():
+        figure = Figure(figsize=(1.5 * WIDTH, 4.0))
+        axes = figure.subplots()
+        _draw(axes, curves)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(plain_numbers()[0])
+        axes.xaxis.set_minor_formatter(plain_numbers()[1])
+        axes.axhline(loss, color="#555555", linewidth=1)
+        axes.set_ylabel("mean cross-entropy on the training set")
+        _legend(figure, axes)
+        return figure
+
+
+def _draw(axes: Axes, curves: Curves) -> None:
+    kinds: dict[str, int] = {}
+    for (kind, depth), losses in curves.items():
+        place = kinds[kind] = kinds.get(kind, -1) + 1
+        values = [max(loss, SMALLEST) if math.isfinite(loss) else math.nan for loss in losses]
+        marker = "o" if len(values) == 1 else None
+        axes.plot(
+            range(1, len(values) + 1), values, color=KIND_COLOURS[kind], linestyle=DASHES[place], marker=marker, label=f"{kind}, {depth}"
+        )
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    log_scale(axes.yaxis)
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, [f"{label} layers" for label in labels], loc="outside upper center", ncols=max(1, math.ceil(len(labels) / 2)))
