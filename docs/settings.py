@@ -3,12 +3,14 @@
 from pathlib import Path
 
 from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 
 from highwaynet.base.specs import VARYING
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.spec import RunSpec
 from highwaynet.runs.training_spec import TrainingSpec
+from highwaynet.search.spec import Parameter, StudySpec
 
 PAGE = Path(__file__).parent / "SETTINGS.md"
 SECTIONS: dict[str, type[BaseModel]] = {"network": NetworkSpec, "data": DataSpec, "training": TrainingSpec}
@@ -17,7 +19,8 @@ SECTIONS: dict[str, type[BaseModel]] = {"network": NetworkSpec, "data": DataSpec
 def _rows(spec: type[BaseModel], section: str) -> list[str]:
     rows = []
     for name, field in spec.model_fields.items():
-        default = "" if field.default is None or name in VARYING else f"`{field.default}`".replace("True", "true").replace("False", "false")
+        none = field.default is None or field.default is PydanticUndefined or name in VARYING
+        default = "" if none else f"`{field.default}`".replace("True", "true").replace("False", "false")
         rows.append(f"| `{section}{name}` | {' '.join((field.description or '').split())} | {default} |")
     return rows
 
@@ -45,6 +48,20 @@ def page() -> str:
         "| setting | meaning | default |",
         "|---|---|---|",
         f"| `seed` | {seed.description} | `{seed.default}` |",
+        "",
+        "# All settings of a study",
+        "",
+        "The fields of a study's file for `highway search`; [SEARCH.md](SEARCH.md) shows one.",
+        "",
+        "| setting | meaning | default |",
+        "|---|---|---|",
+        *_rows(StudySpec, ""),
+        "",
+        "## a field of the space",
+        "",
+        "| setting | meaning | default |",
+        "|---|---|---|",
+        *_rows(Parameter, ""),
         "",
     ]
     return "\n".join(lines)

@@ -16,6 +16,7 @@ import pytest
 
 from highwaynet.base.errors import InputError
 from highwaynet.cli import search
+from highwaynet.cli.search_output import opening
 from highwaynet.search.results import collect
 from highwaynet.search.spec import read_study
 from highwaynet.search.study import locate, open_stored, prepare
@@ -159,7 +160,7 @@ def test_a_finished_study_is_left_as_it_is(finished: Path, highway: Highway) -> 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (("trials = 20", "trials = 30"), "was made with another trials (20, now 30): choose another name for the changed one"),
+        (("trials = 20", "trials = 10"), "was made with another trials (20, now 10): choose another name for the changed one"),
         (("high = 0.9", "high = 0.8"), "was made with another [space] training.momentum ("),
         (('["fc-highway", "fc-plain"]', '["fc-plain"]'), "was made with another [axes] network.name ("),
         (("depth = 3", "depth = 4"), "was made with another [run] network ("),
@@ -196,7 +197,7 @@ def test_other_data_and_other_versions_are_refused(highway: Highway, tmp_path: P
     monkeypatch.chdir(tmp_path)
     created(Path("study.toml"), Path("out"))
     write(1)
-    refused(highway("search", "study.toml", "--out", "out"), "was made with other data: use the same data set (--data-root), or choose")
+    refused(highway("search", "study.toml", "--out", "out"), "was made with other data than own.csv is now: use the same, or choose")
     with sqlite3.connect(tmp_path / "out" / "study.db") as database:
         database.execute("UPDATE study_user_attributes SET value_json = '99' WHERE key = 'format'")
     database.close()
@@ -207,13 +208,22 @@ def test_other_data_and_other_versions_are_refused(highway: Highway, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["missing.toml"], "missing.toml: no such study; give its file, its folder, or its name and --storage"),
+        (["missing.toml"], "missing.toml: no such study; give its file, its folder, or its name"),
         (["empty.toml"], "empty.toml: [space] is empty: name at least one field with the values that it may take"),
         (["field.toml"], "field.toml: [space] training.momentm: unknown field of [training] 'momentm': did you mean 'momentum'?"),
-        (["batch.toml"], "configuration fc-highway: training.batch_size = 5000: digits has 1294 training samples; choose at most that"),
+        (
+            ["batch.toml"],
+            "batch.toml: configuration fc-highway: training.batch_size = 5000: digits has 1294 training samples",
+        ),
         (["accuracy.toml"], "objective = 'validation-accuracy': digits keeps nothing for validation; set data.validation"),
         (["study.toml", "--out", "study.toml"], "--out study.toml: this is a file"),
-        (["--join", "small"], "no such file, so there is no study to join; give its --storage, or begin it without --join"),
+        (["--join", "small"], "small: there is no study to join ("),
+        (["tiny-digts"], "tiny-digts: no such file, and no ready study of this name (paper-mnist"),
+        (["shwo", "small"], "unknown command 'shwo': did you mean 'show'?"),
+        (["orphans"], "orphans: this folder has no study in it"),
+        (["run.toml"], "run.toml is a run file, not a study: run it with highway train run.toml"),
+        (["show", "study.toml", "--format", "pdf"], "--format pdf: also name a folder for the figures with --figures"),
+        (["study.toml", "--out", "what?"], "a question mark in its name"),
         (["small", "--storage", f"postgresql://me:{SECRET}@127.0.0.1:1/db"], "small: no such file; to work on a study of this name"),
         (
             ["study.toml", "--storage", f"postgresql://me:{SECRET}@127.0.0.1:1/db"],
@@ -225,11 +235,11 @@ def test_other_data_and_other_versions_are_refused(highway: Highway, tmp_path: P
         ),
         (["show", "small", "--storage", f"postgresql://me:{SECRET}@127.0.0.1:1/db"], "cannot reach the storage postgresql://me:***@"),
         (["study.toml", "--storage", f"postgresql://me:{SECRET}@host:port/db"], "postgresql://me:***@host:port/db: write it as"),
-        (["study.toml", "--out", "text"], "as a study's storage (file is not a database): name another folder with --out"),
+        (["study.toml", "--out", "text"], "as a study's storage (file is not a database): choose another folder"),
         (["study.toml", "--out", "orphans"], "orphans has runs of a study that"),
         (["study.toml", "--out", "run"], "--out run: this is a run directory; name another folder for the study"),
-        (["show", "nothing"], "studies/nothing/study.db: no such file; make the study with highway search STUDY.toml"),
-        (["best", "study.toml"], "studies/small/study.db: no such file"),
+        (["show", "nothing"], "nothing: there is no study here ("),
+        (["best", "study.toml"], "studies/small/study.db); make it with highway search STUDY.toml"),
         (["show"], "Missing argument"),
     ],
 )
@@ -243,6 +253,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(highway: Highway, tmp_path
         "text/study.db": "this is no database, but a text that is long enough to be one" * 20,
         "orphans/runs/fc-plain/00000/spec.toml": "",
         "run/spec.toml": "",
+        "run.toml": "[network]\ndepth = 3\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -263,9 +274,9 @@ def test_optuna_is_an_extra(highway: Highway, tmp_path: Path) -> None:
 
 def test_help_has_all_forms(highway: Highway) -> None:
     text = " ".join(highway("search", "--help").stdout.split())
-    for form in ("highway search examples/studies/tiny-digits.toml", "highway search --join STUDY", "show STUDY", "best STUDY > run.toml"):
+    for form in ("highway search tiny-digits", "highway search --join STUDY", "show STUDY", "best STUDY > run.toml"):
         assert form in text
-    assert "Example: highway search examples/studies/tiny-digits.toml" in highway("search", "run", "--help").stdout
+    assert "Example: highway search tiny-digits" in highway("search", "run", "--help").stdout
     assert highway("search").returncode == 0
 
 
@@ -275,8 +286,8 @@ def test_an_order_that_matters_is_said(highway: Highway, tmp_path: Path) -> None
     created(tmp_path / "study.toml", tmp_path / "studies" / "small")
     assert "with sampler tpe and pruner median settings and values depend on the order" in highway("search", "show", "small").stdout
     refused(highway("search", "best", "small"), "small: no trial is done yet; run the study first")
-    opening = search._opening(read_study(tmp_path / "study.toml"), 2, "somewhere")
-    assert opening == (
+    sentence = opening(read_study(tmp_path / "study.toml"), 2, "somewhere")
+    assert sentence == (
         "study small: 1 configuration of 1 trials, 2 workers, storage somewhere; with sampler tpe and pruner median results depend on the "
         "order in which trials end"
     )
@@ -297,3 +308,47 @@ def test_a_terminal_shows_a_table(finished: Path) -> None:
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
     assert re.search(r"configuration\s+┃\s+done\s+┃\s+running\s+┃\s+pruned\s+┃\s+failed\s+┃\s+best", text), text
     assert re.search(r"fc-highway\s+│ 20/20 │\s+0 │\s+0 │\s+0 │ \d", text), text
+
+
+def test_a_study_can_get_more_trials(highway: Highway, tmp_path: Path) -> None:
+    text = STUDY.replace('["fc-highway", "fc-plain"]', '["fc-plain"]')
+    for trials in (2, 3):
+        (tmp_path / "study.toml").write_text(text.replace("trials = 20", f"trials = {trials}"))
+        result = highway("search", "study.toml", "--out", "out", "--workers", 1, "--json")
+        assert result.returncode == 0, result.stderr
+        assert [one["index"] for one in json.loads(result.stdout)["configurations"][0]["results"]] == list(range(trials))
+    assert read_study(tmp_path / "out" / "study.toml").trials == 3
+    assert "3/3" in highway("search", "show", "out").stdout
+    longer = highway("search", "finals", "out", "--top", 2, "--epochs", 3)
+    assert longer.returncode == 0, longer.stderr
+    (tmp_path / "finals.toml").write_text(longer.stdout)
+    assert (read_study(tmp_path / "finals.toml").trials, read_study(tmp_path / "finals.toml").run["training"]["epochs"]) == (2, 3)
+    refused(
+        highway("search", "finals", "out"), "--top 10: fc-plain has 3 trials that ran to their end and did not diverge; ask for --top 3"
+    )
+
+
+def test_files_mean_the_same_from_everywhere(highway: Highway, tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("x,y,kind\n" + "".join(f"{x % 7},{x % 5},{'ab'[x % 2]}\n" for x in range(60)))
+    text = STUDY.replace("trials = 20", "trials = 1").replace('["fc-highway", "fc-plain"]', '["fc-plain"]')
+    (tmp_path / "study.toml").write_text(text.replace("= 128", "= 16") + '[run.data]\nname = "own.csv"\ntarget = "kind"\n')
+    assert highway("search", "study.toml", "--workers", 1).returncode == 0
+    (tmp_path / "elsewhere").mkdir()
+    for place in (
+        tmp_path / "studies" / "small",
+        tmp_path / "studies" / "small" / "study.toml",
+        tmp_path / "studies" / "small" / "study.db",
+    ):
+        found = highway("search", "best", place, cwd=tmp_path / "elsewhere")
+        assert found.returncode == 0, found.stderr
+        assert f'name = "{tmp_path / "own.csv"}"' in found.stdout
+
+
+def test_an_unfinished_study_says_so(highway: Highway, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY)
+    created(tmp_path / "study.toml", tmp_path / "studies" / "small")
+    shown = highway("search", "show", "small")
+    assert "0/20" in shown.stdout
+    assert "not finished; go on with: highway search" in shown.stdout
+    (tmp_path / "study.toml").write_text(STUDY.replace("seed = 3", "seed = 4"))
+    assert "study.toml was changed after the study was made" in highway("search", "show", "study.toml").stderr

@@ -1,6 +1,8 @@
 """A study in its storage: each index exactly once, whoever makes it, and however they end."""
 
+import math
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -129,7 +131,7 @@ def test_an_index_that_is_lost_waits_again_and_one_that_fails_is_tried_thrice(
     for attempt in range(3):
         claim = trials.claim(configuration, f"worker {attempt}")
         assert claim is not None
-        assert (claim.index, claim.tried_before) == (0, attempt > 0)
+        assert (claim.index, claim.anew) == (0, attempt > 0)
         settings.append(claim.settings)
         trials.keep(claim.trial, error=f"no. {attempt}")
         trials.finish(claim.trial, TrialState.FAIL)
@@ -154,6 +156,68 @@ def test_an_index_that_is_lost_waits_again_and_one_that_fails_is_tried_thrice(
     trials.finish(claim.trial, TrialState.COMPLETE, 0.5)
     assert is_over(trials.spec, trials.all(configuration))
     assert trials.claim(configuration, "last") is None
+
+
+def test_what_was_given_up_has_another_chance_and_what_was_given_back_goes_on(
+    tiny: Callable[..., StudySpec], open_study: OpenStudy
+) -> None:
+    trials = open_study(tiny(trials=1))
+    (configuration,) = trials.configurations
+    for _ in range(3):
+        claim = trials.claim(configuration, "worker")
+        assert claim is not None
+        trials.keep(claim.trial, error="the disk is full")
+        trials.finish(claim.trial, TrialState.FAIL)
+        trials.rescue()
+    trials.create()
+    assert trials.claim(configuration, "worker") is None
+    trials.create(again=True)
+    trials = open_study(trials.spec)  # what has ended is read once: a program that starts now
+    assert given_up(trials.all(configuration)) == {}
+    for anew in (False, False):  # the failures are forgotten; and nothing of a trial that is given back is lost
+        claim = trials.claim(configuration, "worker")
+        assert claim is not None
+        assert claim.anew is anew
+        trials.give_back(claim.trial)
+    claim = trials.claim(configuration, "worker")
+    assert claim is not None
+    trials.keep(claim.trial, error="again")
+    trials.finish(claim.trial, TrialState.FAIL)
+    trials.rescue()
+    for anew in (True, False):
+        claim = trials.claim(configuration, "worker")
+        assert claim is not None
+        assert claim.anew is anew
+        trials.give_back(claim.trial)
+
+
+def test_more_trials_are_added_and_the_old_ones_stay(tiny: Callable[..., StudySpec], open_study: OpenStudy) -> None:
+    small, large = open_study(tiny(trials=2)), tiny(trials=5)
+    before = [trial.params for trial in small.all(small.configurations[0])]
+    grown = open_study(large)
+    after = [trial.params for trial in grown.all(grown.configurations[0])]
+    assert len(after) == 5
+    assert after[:2] == before
+
+
+def test_trials_wait_in_the_order_of_their_index(tiny: Callable[..., StudySpec], open_study: OpenStudy) -> None:
+    trials = open_study(tiny(trials=12))
+    (configuration,) = trials.configurations
+    found = [claim.index for _ in range(12) if (claim := trials.claim(configuration, "worker"))]
+    assert found == list(range(12)), "by number, not by the text of it"
+    assert trials.claim(configuration, "worker") is None
+
+
+def test_nobody_is_thought_dead_while_the_storage_was_away(tiny: Callable[..., StudySpec], open_study: OpenStudy) -> None:
+    trials = open_study(tiny(trials=1))
+    claim = trials.claim(trials.configurations[0], "another-machine-123-abc")
+    assert claim is not None
+    trials.storage.grace_period, trials.storage.heartbeat_interval = 0, 0
+    time.sleep(1.1)
+    trials.ask.troubled = time.monotonic()
+    assert not trials.rescue()
+    trials.ask.troubled = -math.inf
+    assert trials.rescue()
 
 
 def test_a_silent_worker_elsewhere_loses_its_trial(

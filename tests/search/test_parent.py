@@ -90,7 +90,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "trials done, and saved; go on with: the same command" in errors.splitlines()[-1]
+    assert "trials done, and saved; go on with: highway search" in errors.splitlines()[-1]
     assert "Traceback" not in errors
     assert not worker_pids(tmp_path / "out")
     spec = read_study(study)

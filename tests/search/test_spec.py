@@ -8,9 +8,9 @@ import pytest
 
 from highwaynet.base.errors import InputError
 from highwaynet.search.configurations import check_runs, configurations, ends, parameters_of, run_spec
-from highwaynet.search.spec import StudySpec, parse_study, read_study
+from highwaynet.search.ready import ready_study
+from highwaynet.search.spec import StudySpec, parse_study
 
-STUDIES = Path(__file__).parents[2] / "examples" / "studies"
 RATE = '[space."training.learning_rate"]\nkind = "log-uniform"\nlow = 0.01\nhigh = 1\n'
 
 
@@ -24,7 +24,7 @@ def refused(text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('name = "a"\n', "study.toml: space = "),
+        ('name = "a"\n', "study.toml: space is missing"),
         ('name = "a"\n[space]\n', "study.toml: [space] is empty: name at least one field"),
         ('name = "a/b"\n' + RATE, "name = 'a/b': should"),
         ('name = "a"\ntrials = 0\n' + RATE, "trials = 0: should be greater than or equal to 1"),
@@ -93,7 +93,7 @@ def test_what_contradicts_itself_is_refused(text: str, sentence: str) -> None:
 
 
 def test_the_paper_s_study_is_that_of_the_paper() -> None:
-    spec = read_study(STUDIES / "paper-mnist.toml")
+    spec = ready_study("paper-mnist")
     assert (spec.trials, spec.sampler, spec.pruner, spec.objective) == (100, "random", "none", "train-loss")
     checked = check_runs(spec)
     assert [configuration.label for configuration, _ in checked] == [

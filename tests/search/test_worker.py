@@ -17,7 +17,7 @@ from highwaynet.search.drawing import trial_seed
 from highwaynet.search.learning import Pruning
 from highwaynet.search.results import collect
 from highwaynet.search.spec import StudySpec
-from highwaynet.search.trials import TakenAwayError, Trials
+from highwaynet.search.trials import Claim, TakenAwayError, Trials
 from highwaynet.search.worker import run_path
 from highwaynet.training.interruption import Interruption
 from highwaynet.training.loop import train
@@ -75,7 +75,7 @@ def test_a_diverging_trial_is_bad_and_no_error(tiny: Tiny, open_study: OpenStudy
     assert 0 < len(wild) < 6
     assert all(trial.state == TrialState.COMPLETE and trial.value == math.inf and trial.user_attrs["diverged"] for trial in wild)
     (one,) = collect(trials.spec, trials.storage).configurations
-    assert (one.done, one.diverged, one.failed) == (6 - len(wild), len(wild), {})
+    assert (one.done, one.diverged, one.failed) == (6, len(wild), {})
     assert one.top[-1].state == "done"
 
 
@@ -156,7 +156,7 @@ def test_a_trial_that_is_taken_away_is_left_alone(
     run_worker(trials)
     assert states(trials) == [(0, "FAIL"), (0, "COMPLETE")]
     assert "error" not in all_of(trials)[0].user_attrs
-    reporter = worker_module.Reporter(trials, trials._claim(all_of(trials)[1], trials.configurations[0]), Path("x"), 2)
+    reporter = worker_module.Reporter(trials, Claim(all_of(trials)[1]._trial_id, 0, trials.configurations[0], {}, anew=False), Path("x"), 2)
     reporter.step(1)
     reporter.taken_away = True
     with pytest.raises(TakenAwayError):
@@ -197,7 +197,7 @@ def test_bad_trials_are_pruned(tiny: Tiny, open_study: OpenStudy, run_worker: Ru
     assert 0 < len(pruned) < 10
     assert all(trial.value == min(trial.intermediate_values.values()) and len(trial.intermediate_values) < 5 for trial in pruned)
     (one,) = collect(trials.spec, trials.storage).configurations
-    assert (one.pruned, one.done) == (len(pruned), 10 - len(pruned))
+    assert (one.pruned, one.done) == (len(pruned), 10)
     assert {result.index for result in one.top}.isdisjoint(trial.user_attrs["index"] for trial in pruned)
 
 

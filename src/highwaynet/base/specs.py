@@ -81,10 +81,25 @@ def _sentence(spec: type[BaseModel], details: list[ErrorDetails], section: str) 
             clauses[str(detail["ctx"]["error"])] = []
         else:
             field = section + ".".join(part for part in place if part.isidentifier() and part not in {"float", "int", "str"})
+            meaning = _meaning(spec, place)
+            if detail["type"] == "missing":
+                clauses[f"{field} is missing" + (f" ({meaning})" if meaning else "")] = []
+                continue
             wanted = detail["msg"].removeprefix("Input should be ")
             wanted = _PLAIN_WORDS.get(detail["type"], wanted)
+            if detail["type"] == "string_pattern_mismatch" and meaning:  # the docstring says it in words, behind its colon if it has one
+                wanted = meaning.rpartition(": ")[2]
             clauses.setdefault(f"{field or 'the spec'} = {detail['input']!r}: should be ", []).append(wanted)
     return "; ".join(start + ", or ".join(dict.fromkeys(wanted)) for start, wanted in clauses.items())
+
+
+def _meaning(spec: Any, place: list[str]) -> str:
+    """The docstring of a field, in one line and without its full stop; empty where it has none."""
+    field = None
+    for part in place:
+        field = getattr(spec, "model_fields", {}).get(part)
+        spec = field and field.annotation
+    return " ".join(((field and field.description) or "").split()).removesuffix(".")
 
 
 def _unknown_field(spec: Any, place: list[str]) -> str:

@@ -1,13 +1,18 @@
 """Where the commands speak: answers to standard output, everything else to standard error."""
 
+import shlex
+import sys
 from typing import Any
 
 from pydantic_core import to_json
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
 CHECKPOINT = "Which weights: final (after the last epoch) or best (lowest validation loss)."
 """Help of the option of several commands."""
+FOLDED = 12
+"""A column of words is not made narrower."""
 
 
 class _Console(Console):
@@ -29,16 +34,29 @@ def print_json(answer: Any) -> None:
 
 
 def print_table(columns: list[tuple[str, str]], rows: list[list[str]], title: str | None = None) -> None:
-    """A table on standard output; columns are (heading, "left", "right" or "whole"). On a narrow screen left ones are folded."""
+    """A table on standard output; columns are (heading, "left", "right" or "whole").
+
+    On a narrow screen left ones are folded, the others never. Where that is not enough, lines are longer than the screen is wide: numbers
+    and labels are not cut.
+    """
     table = Table(title=title, title_justify="left", header_style="bold")
-    for heading, side in columns:
+    least = 1
+    for place, (heading, side) in enumerate(columns):
+        longest = max(cell_len(line) for text in (heading, *(row[place] for row in rows)) for line in text.split("\n"))
+        narrowest = min(longest, FOLDED) if side == "left" else longest
         table.add_column(
-            heading,
-            justify="right" if side == "right" else "left",
-            overflow="fold",
-            no_wrap=side != "left",
-            min_width=12 if side == "left" else None,
+            heading, justify="right" if side == "right" else "left", overflow="fold", no_wrap=side != "left", min_width=narrowest
         )
+        least += narrowest + 3  # a space on either side, and the frame
     for row in rows:
         table.add_row(*row)
-    console.print(table)
+    if least > console.width:
+        table.width = least
+    console.print(table, crop=False)
+
+
+def this_command() -> str:
+    """What was typed, so that it can be typed again; a password in an address is left out."""
+    from highwaynet.search.address import masked
+
+    return shlex.join(["highway", *(masked(word) if "://" in word else word for word in sys.argv[1:])])

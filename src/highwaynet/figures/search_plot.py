@@ -1,16 +1,17 @@
-"""A study in pictures: the paper's figure 1, the curves of the ten best of each configuration, and parallel coordinates."""
+"""A study in pictures: the paper's figure 1, the curves of the ten best of each configuration, and their settings."""
 
 import math
 from collections.abc import Iterable
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from highwaynet.figures.style import COLOURS, FRAME, HEAT, KIND_COLOURS, WIDTH, Values, house_style, log_scale
+from highwaynet.figures.findings import counted
+from highwaynet.figures.settings_plot import draw_settings
+from highwaynet.figures.style import COLOURS, KIND_COLOURS, WIDTH, Values, house_style, log_scale
 from highwaynet.search.results import ConfigurationResult, StudyResult, TrialResult
 
 SMALLEST = 1e-12
@@ -24,15 +25,19 @@ def draw_study(result: StudyResult) -> dict[str, tuple[Figure, str]]:
     known = [one for one in result.configurations if one.top]
     figures: dict[str, tuple[Figure, str]] = {}
     if known:
-        counted = f"{len(known)} configurations of {known[0].trials} settings"
-        text = f"Study {result.name}, {counted}: left the best run of each, right the mean of its {len(known[0].top)} best."
+        of = f"{counted(len(known), 'configuration')} of {counted(known[0].trials, 'setting')}"
+        left = "the best run of each" if len(known) > 1 else "the best run"
+        text = f"Study {result.name}, {of}: left {left}, right the mean of {_count_best(known, 'its')}."
         figures["best"] = (draw_best(result, known), text)
     for one in known:
-        text = f"Study {result.name}, {one.label}: the {len(one.top)} best of {one.trials} settings, and their mean."
+        study = f"Study {result.name}, {one.label}" if one.axes else f"Study {result.name}"
+        of = counted(one.trials, "setting")
+        text = f"{study}: the {len(one.top)} best of {of}, and their mean." if len(one.top) > 1 else f"{study}: the best of {of}."
         figures[f"curves-{one.label}"] = (draw_curves_of(result, one), text)
         if any(trial.settings for trial in one.results):
-            text = f"Study {result.name}, {one.label}: {len(one.results)} settings; the best are drawn last, those that diverged are grey."
-            figures[f"settings-{one.label}"] = (draw_settings(result, one), text)
+            dash = "; –: a setting that a trial does not have" if len({frozenset(trial.settings) for trial in one.results}) > 1 else ""
+            text = f"{study}: {counted(len(one.results), 'setting')}; the best are drawn last{dash}."
+            figures[f"settings-{one.label}"] = (draw_settings(result, one, _name(result, one)), text)
     return figures
 
 
@@ -43,8 +48,8 @@ def draw_best(result: StudyResult, known: list[ConfigurationResult]) -> Figure:
         left, right = figure.subplots(1, 2, sharey=True)
         for one, (colour, dashes) in zip(known, _styles(known), strict=True):
             for axes, curve in ((left, _curves(one.top[:1])[0]), (right, _mean(_curves(one.top)))):
-                axes.plot(range(1, len(curve) + 1), curve, color=colour, linestyle=dashes, label=one.label, **_single(curve))
-        for axes, title in ((left, "best run"), (right, f"mean of the {max(len(one.top) for one in known)} best")):
+                axes.plot(range(1, len(curve) + 1), curve, color=colour, linestyle=dashes, label=_name(result, one), **_single(curve))
+        for axes, title in ((left, "best run"), (right, f"mean of {_count_best(known, 'the')}")):
             _finish(axes, result)
             axes.set_title(title)
         right.set_ylabel("")
@@ -64,74 +69,20 @@ def draw_curves_of(result: StudyResult, one: ConfigurationResult) -> Figure:
         mean = _mean(curves)
         axes.plot(range(1, len(mean) + 1), mean, color="black", label="mean", **_single(mean))
         _finish(axes, result)
-        axes.set_title(one.label)
+        axes.set_title(_name(result, one))
         axes.legend()
         return figure
 
 
-def draw_settings(result: StudyResult, one: ConfigurationResult) -> Figure:
-    """Parallel coordinates: a line for each setting, from field to field to its value, coloured by its rank."""
-    fields = list(dict.fromkeys(field for trial in one.results for field in trial.settings))
-    sign = -1 if result.maximises else 1
-    ended = [trial for trial in one.results if trial.value is not None]
-    ranked = sorted(ended, key=lambda trial: sign * (trial.value or 0.0), reverse=True)  # the best are drawn last
-    with house_style():
-        figure = Figure(figsize=(max(WIDTH, 1.25 * (len(fields) + 1)), 3.8))
-        axes = figure.subplots()
-        scales = {field: _Scale([t.settings.get(field) for t in one.results], log=field in result.log_scaled) for field in fields}
-        values = _Scale([trial.value for trial in ended], log=not result.maximises)
-        colours = mpl.colormaps[HEAT]
-        for trial in (trial for trial in one.results if trial.value is None):
-            axes.plot(range(len(fields)), [scales[f].place(trial.settings.get(f)) for f in fields], color="#bbbbbb", linewidth=0.7)
-        for rank, trial in enumerate(ranked):
-            heights = [*(scales[field].place(trial.settings.get(field)) for field in fields), values.place(trial.value)]
-            shade = colours(1 - rank / max(1, len(ranked) - 1))
-            axes.plot(range(len(heights)), heights, color=shade, linewidth=0.9, alpha=0.9)
-        for number, scale in enumerate([*scales.values(), values]):
-            axes.axvline(number, color=FRAME, linewidth=0.8)
-            for text, place in scale.labels():
-                axes.annotate(text, (number, place), (3, 0), textcoords="offset points", fontsize=7.5, va="center", clip_on=False)
-        axes.set_xticks(
-            range(len(fields) + 1), [*(field.partition(".")[2].replace("_", "\n") for field in fields), "best\n" + result.objective]
-        )
-        axes.set_xlim(-0.05, len(fields) + 0.45)
-        axes.set_ylim(-0.06, 1.06)
-        axes.set_yticks([])
-        axes.grid(False)
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
-        axes.set_title(one.label)
-        return figure
+def _name(result: StudyResult, one: ConfigurationResult) -> str:
+    """The only configuration of a study without axes has the study's name."""
+    return one.label if one.axes else result.name
 
 
-class _Scale:
-    """Values of a setting on a vertical line from 0 to 1; words stand below each other, and what was not drawn has no place."""
-
-    def __init__(self, values: Iterable[Any], *, log: bool) -> None:
-        known = [value for value in values if value is not None]
-        self._numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
-        self._log = log and self._numbers and all(value > 0 for value in known)
-        self._words = [] if self._numbers else sorted({str(value) for value in known})
-        places = [self._height(value) for value in known] or [0.0]
-        self._low, self._high = min(places), max(places)
-
-    def _height(self, value: Any) -> float:
-        if not self._numbers:
-            return float(self._words.index(str(value)))
-        return math.log10(value) if self._log else float(value)
-
-    def place(self, value: Any) -> float:
-        if value is None:
-            return math.nan
-        span = self._high - self._low
-        return (self._height(value) - self._low) / span if span else 0.5
-
-    def labels(self) -> list[tuple[str, float]]:
-        if self._words:
-            return [(word, self.place(word)) for word in self._words]
-        middle = (self._low + self._high) / 2
-        ends = [self._low, middle, self._high] if self._high > self._low else [self._low]
-        return [(f"{10**end if self._log else end:.2g}", self.place(10**end if self._log else end)) for end in ends]
+def _count_best(known: list[ConfigurationResult], article: str) -> str:
+    """How many best trials there are, for instance: the 10 best."""
+    counts = {len(one.top) for one in known}
+    return f"{article} {max(counts)} best" if len(counts) == 1 else f"up to {max(counts)} best"
 
 
 def _curves(trials: Iterable[TrialResult]) -> list[Values]:

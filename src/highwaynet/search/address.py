@@ -22,7 +22,9 @@ class Address:
 
     @classmethod
     def of_file(cls, path: Path) -> "Address":
-        """That of a SQLite file."""
+        """That of a SQLite file; raises InputError where an address cannot hold its path."""
+        if "?" in str(path.resolve()):
+            raise InputError(f"{path}: a study cannot lie in a folder with a question mark in its name; choose another one")
         return cls(f"sqlite:///{path.resolve()}")
 
     @classmethod
@@ -32,7 +34,8 @@ class Address:
         if colon and re.fullmatch(_POSTGRES, scheme):
             driver = scheme.partition("+")[2] or "psycopg"
             try:
-                valid = bool(urlsplit(text).hostname) or "host=" in rest
+                # A second @ would split the password elsewhere than meant, and the rest of it would be quoted as a host.
+                valid = (bool(urlsplit(text).hostname) or "host=" in rest) and rest.partition("?")[0].count("@") <= 1
                 _ = urlsplit(text).port
             except ValueError:
                 valid = False
@@ -42,7 +45,7 @@ class Address:
                     "with special characters of the password as in other addresses (%40 for @)"
                 )
             return cls(f"postgresql+{driver}://{rest}")
-        if colon and scheme == "sqlite" and rest.strip("/"):
+        if colon and scheme == "sqlite" and rest.strip("/") and not set("?:") & set(rest.strip("/")):
             return cls(text)
         raise InputError(f"--storage {masked(text)}: give postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or leave it out for a file")
 

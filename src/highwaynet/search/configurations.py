@@ -16,6 +16,7 @@ from highwaynet.search.spec import Parameter, StudySpec, holds
 
 Settings = dict[str, Any]
 """The values of a trial by field."""
+DATA = "data.name"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ def configurations(spec: StudySpec) -> list[Configuration]:
 
 def _word(field: str, value: Any) -> str:
     text = value if isinstance(value, str) else f"{field.rpartition('.')[2]}{value}"
+    text = Path(text).name if field == DATA else text
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "x"
 
 
@@ -70,9 +72,23 @@ def run_spec(spec: StudySpec, configuration: Configuration, settings: Settings, 
         assign(values, field, value)
     if isinstance(training := values.setdefault("training", {}), dict):
         training.setdefault("threads", 1)
-    if isinstance(data := values.get("data"), dict) and isinstance(name := data.get("name"), str):
-        data["name"] = name if name in CATALOGUE or not Path(name).exists() else str(Path(name).resolve())
     return spec_from_values(values | {"seed": seed})
+
+
+def anchored(spec: StudySpec) -> StudySpec:
+    """The study with whole paths where it names files of data, so that it means the same wherever somebody stands."""
+
+    def whole(name: Any) -> Any:
+        return str(Path(name).resolve()) if isinstance(name, str) and name not in CATALOGUE and Path(name).exists() else name
+
+    changes: dict[str, Any] = {}
+    if isinstance(data := spec.run.get("data"), dict) and "name" in data:
+        changes["run"] = spec.run | {"data": data | {"name": whole(data["name"])}}
+    if DATA in spec.axes:
+        changes["axes"] = spec.axes | {DATA: tuple(map(whole, spec.axes[DATA]))}
+    if DATA in spec.space and (choices := spec.space[DATA].choices):
+        changes["space"] = spec.space | {DATA: spec.space[DATA].model_copy(update={"choices": tuple(map(whole, choices))})}
+    return spec.model_copy(update=changes)
 
 
 def check_runs(spec: StudySpec) -> list[tuple[Configuration, list[RunSpec]]]:

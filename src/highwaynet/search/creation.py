@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from highwaynet.search.address import Address
 from highwaynet.search.configurations import Configuration, Settings, parameters_of
 from highwaynet.search.distributions import stored
 from highwaynet.search.spec import StudySpec
-from highwaynet.search.storage import patiently, transaction
+from highwaynet.search.storage import Patience, transaction
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -24,7 +23,7 @@ FORMAT = 1
 """Version of what a study keeps besides Optuna's own: the attributes of studies and trials."""
 ERRORS = 3
 """How often a trial may fail before it is given up: it is tried again twice."""
-LOSSES = 25
+LOSSES = 12
 """How often a trial may lose its worker before that counts as its own fault: it may need more memory than there is."""
 
 
@@ -33,8 +32,19 @@ def study_name(spec: StudySpec, configuration: Configuration) -> str:
     return f"{spec.name}/{configuration.label}"
 
 
-def ensure(storage: "RDBStorage", address: Address, spec: StudySpec, configuration: Configuration, attributes: Mapping[str, Any]) -> int:
-    """Make what is missing: the study, and a waiting trial for each index that has none that is alive or done. Returns the study's id."""
+def ensure(
+    storage: "RDBStorage",
+    patience: Patience,
+    spec: StudySpec,
+    configuration: Configuration,
+    attributes: Mapping[str, Any],
+    *,
+    again: bool = False,
+) -> int:
+    """Make what is missing: the study, and a waiting trial for each index that has none that is alive or done. Returns the study's id.
+
+    With `again`, those that were given up have another chance: whatever was wrong may be right now.
+    """
     from sqlalchemy.exc import IntegrityError
 
     from highwaynet.search.drawing import draw  # which needs torch; whoever only looks at a study does not
@@ -46,13 +56,13 @@ def ensure(storage: "RDBStorage", address: Address, spec: StudySpec, configurati
             try:
                 with transaction(storage) as session:
                     study = _locked_study(session, spec, configuration, attributes)
-                    _add_trials(session, study, spec, configuration, drawn)
+                    _add_trials(session, study, spec, configuration, drawn, again=again)
                     return study
             except IntegrityError:  # another one made the study at this moment
                 continue
         raise AssertionError("the study is there after the first conflict")
 
-    return patiently(attempt, address)
+    return patience(attempt)
 
 
 def _locked_study(session: "Session", spec: StudySpec, configuration: Configuration, attributes: Mapping[str, Any]) -> int:
@@ -72,7 +82,9 @@ def _locked_study(session: "Session", spec: StudySpec, configuration: Configurat
     return int(study.study_id)
 
 
-def _add_trials(session: "Session", study: int, spec: StudySpec, configuration: Configuration, drawn: list[Settings] | None) -> None:
+def _add_trials(
+    session: "Session", study: int, spec: StudySpec, configuration: Configuration, drawn: list[Settings] | None, *, again: bool
+) -> None:
     from optuna.storages._rdb import models
     from optuna.trial import TrialState
 
@@ -88,10 +100,14 @@ def _add_trials(session: "Session", study: int, spec: StudySpec, configuration: 
     if len(alive) == spec.trials:
         return
     failures = kept("error")
-    errors = Counter(indices[number][1] for number in failures)
+    errors = Counter(indices[number][1] for number in failures if number in indices)
     losses = Counter(index for number, (_, index) in indices.items() if number not in failures)
     last = {index: number for number, (_, index) in indices.items()}
-    wanted = [n for n in range(spec.trials) if n not in alive and not is_given_up(errors[n], losses[n])]
+    missing = [n for n in range(spec.trials) if n not in alive]
+    wanted = [n for n in missing if again or not is_given_up(errors[n], losses[n])]
+    if forgotten := {n for n in missing if again and is_given_up(errors[n], losses[n])}:
+        old = [number for number, (_, index) in indices.items() if index in forgotten]
+        session.query(attribute).filter(attribute.key == "index", attribute.trial_id.in_(old)).update({"key": "forgotten_index"})
     count = session.query(trial.trial_id).filter(trial.study_id == study).count()
     added = {index: trial(study_id=study, number=count + place, state=TrialState.WAITING) for place, index in enumerate(wanted)}
     session.add_all(added.values())

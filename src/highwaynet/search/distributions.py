@@ -42,4 +42,4 @@ def _plain(value: Any) -> Any:
 
 
 def _is(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)

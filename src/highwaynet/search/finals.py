@@ -3,8 +3,9 @@
 from typing import Any
 
 from highwaynet.base.errors import InputError
+from highwaynet.base.randomness import seed_for
 from highwaynet.base.specs import validated
-from highwaynet.search.results import TOP, StudyResult
+from highwaynet.search.results import StudyResult
 from highwaynet.search.spec import StudySpec
 
 EPOCHS = "training.epochs"
@@ -20,18 +21,22 @@ def finals(spec: StudySpec, result: StudyResult, top: int, epochs: int | None, n
         epochs: How long each is run; as long as before where None.
         name: The new study's name; by default that of the old one and "finals".
     """
-    if top > TOP:
-        raise InputError(f"--top {top}: a study keeps the {TOP} best of each configuration")
-    for one in result.configurations:
-        if len(one.top) < top:
-            raise InputError(
-                f"--top {top}: {one.label} has {len(one.top)} finished trials that did not diverge; run the study first, or ask for fewer"
-            )
+    ranked = {one.label: one.ranked(maximises=result.maximises) for one in result.configurations}
+    label = min(ranked, key=lambda label: len(ranked[label]))
+    if len(ranked[label]) < top:
+        way = f"ask for --top {len(ranked[label])}" if ranked[label] else "run the study to its end first"
+        raise InputError(f"--top {top}: {label} has {len(ranked[label])} trials that ran to their end and did not diverge; {way}")
     values: dict[str, Any] = spec.model_dump(exclude_none=True)
     if epochs is not None:
         if EPOCHS in spec.axes or EPOCHS in spec.space:
             raise InputError(f"--epochs {epochs}: the study itself searches over {EPOCHS}; leave --epochs out")
         values["run"].setdefault("training", {})["epochs"] = epochs
-    given = {one.label: [trial.settings for trial in one.top[:top]] for one in result.configurations}
-    changes = {"name": name or f"{spec.name}-finals", "sampler": "given", "pruner": "none", "trials": top, "given": given}
+    changes = {
+        "name": name or f"{spec.name}-finals",
+        "seed": seed_for(spec.seed, "finals") % 2**63,
+        "sampler": "given",
+        "pruner": "none",
+        "trials": top,
+        "given": {label: [trial.settings for trial in trials[:top]] for label, trials in ranked.items()},
+    }
     return validated(StudySpec, values | changes)

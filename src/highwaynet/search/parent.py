@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ LOOK = 0.5
 """Seconds between two looks at the storage, at least."""
 COST = 20
 """A look that takes long comes as much more rarely: it shall take a twentieth of the time at most."""
-DEATHS = 5
+DEATHS = 15
 """How often each worker may die, without a trial being finished in between, before the parent gives up."""
 LOG = "workers.log"
 
@@ -49,6 +50,8 @@ class Team:
 
     def __init__(self, job: dict[str, Any], folder: Path) -> None:
         self._job, self._log = job, folder / LOG
+        self._read = self._log.stat().st_size if self._log.is_file() else 0
+        self._code = 0
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
 
     def __len__(self) -> int:
@@ -88,6 +91,7 @@ class Team:
         for number, worker in ended.items():
             _close(worker)
             del self._workers[number]
+            self._code = worker.returncode or self._code
         return sum(worker.returncode != 0 for worker in ended.values())
 
     def dismiss(self) -> None:
@@ -96,11 +100,13 @@ class Team:
             _close(worker)
 
     def last_words(self) -> str:
-        """The last line of their log."""
+        """Why the last one died: the last line of their log, or how its process ended."""
+        if self._code == -signal.SIGKILL:
+            return "killed by signal 9, perhaps because there was not enough memory"
         with suppress(OSError):
-            lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
-            return next((line for line in reversed(lines) if line.strip()), "")
-        return ""
+            lines = self._log.read_bytes()[self._read :].decode("utf-8", "replace").split("\n")
+            return next((line for line in reversed(lines) if line.strip()), f"exit code {self._code}")
+        return f"exit code {self._code}"
 
 
 def _close(worker: subprocess.Popen[bytes]) -> None:
@@ -121,8 +127,8 @@ def run_study(
     """
     with Interruption() as stop:
         stop.armed = True
-        trials = Trials(spec, address, folder, attributes, lambda: bool(stop.requested))
-        trials.create()
+        trials = Trials(spec, address, folder, attributes, lambda: bool(stop.requested), display.note)
+        trials.create(again=True)
         job = {"spec": spec.to_toml(), "storage": address.url, "folder": str(folder.resolve()), "attributes": attributes}
         team = Team(job, folder)
         try:
@@ -156,12 +162,15 @@ def _tend(trials: Trials, team: Team, workers: int, display: Display, stop: Inte
         deaths = deaths + died if left == progress else died
         progress = left
         if deaths > DEATHS * workers:
-            raise HighwayError(f"workers die again and again, the last one with: {team.last_words() or 'no word'}")
+            raise HighwayError(f"workers die again and again, the last one with: {team.last_words()}")
+        if died and not stop.requested:
+            display.note(f"a worker died ({team.last_words()}); its trial is given to another one")
         if stop.requested:
             team.dismiss()
             _wait(team)
-            total = sum(one.trials for one in standings)
-            raise InterruptedRunError(f"interrupted, with {total - left} of {total} trials done, and saved", stop.requested)
+            done, failed, total = (sum(getattr(one, name) for one in standings) for name in ("done", "failed", "trials"))
+            also = f" ({failed} failed)" if failed else ""
+            raise InterruptedRunError(f"interrupted, with {done} of {total} trials done{also}, and saved", stop.requested)
         team.fill(min(workers, left))
         pause = max(LOOK, COST * (time.monotonic() - began))
         until = time.monotonic() + min(pause, 30)

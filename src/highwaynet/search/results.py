@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from highwaynet.base.specs import Spec
@@ -53,11 +54,11 @@ class ConfigurationResult(Spec):
     trials: int
     """Settings that were to be tried."""
     done: int
-    """Those that ran to their end."""
+    """Those with a result, pruned and diverged ones included."""
     pruned: int
-    """Those that were ended early."""
+    """Those of them that were ended early."""
     diverged: int
-    """Those whose loss was no longer finite."""
+    """Those of them whose loss was no longer finite."""
     failed: dict[int, str]
     """Those that failed again and again, with the reason."""
     trained_share: float | None
@@ -78,6 +79,15 @@ class ConfigurationResult(Spec):
         """The best trial."""
         return self.top[0] if self.top else None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to be run."""
+        return self.done + len(self.failed) == self.trials
+
+    def ranked(self, *, maximises: bool) -> list[TrialResult]:
+        """The trials that ran to their end, the best first."""
+        return _ranked(self.results, maximises=maximises)
+
 
 class StudyResult(Spec):
     """What a study came to."""
@@ -96,6 +106,8 @@ class StudyResult(Spec):
     """A setting counts as trained if its lowest training loss is below."""
     log_scaled: tuple[str, ...]
     """Fields that were drawn log-uniformly."""
+    choices: dict[str, tuple[Any, ...]]
+    """Fields that were drawn from a list, with what was in it."""
     configurations: tuple[ConfigurationResult, ...]
     """The configurations, in the order of the axes."""
 
@@ -125,6 +137,7 @@ def collect(spec: StudySpec, storage: "RDBStorage") -> StudyResult:
         sampler=spec.sampler,
         pruner=spec.pruner,
         log_scaled=tuple(field for field, parameter in spec.space.items() if parameter.kind == "log-uniform"),
+        choices={field: parameter.choices for field, parameter in spec.space.items() if parameter.choices is not None},
         configurations=tuple(found),
     )
 
@@ -141,16 +154,14 @@ def run_file(spec: StudySpec, configuration: ConfigurationResult, trial: TrialRe
 
 def _configuration(spec: StudySpec, configuration: Configuration, trials: list["FrozenTrial"]) -> ConfigurationResult:
     results = sorted(_results(spec, configuration, trials), key=lambda one: one.index)
-    sign = -1 if spec.maximises else 1
-    ranked = sorted((one for one in results if one.state == "done"), key=lambda one: (sign * _value(one), one.index))
-    top = tuple(ranked[:TOP])
+    top = tuple(_ranked(results, maximises=spec.maximises)[:TOP])
     values = [_value(one) for one in top]
     losses = [one.train_loss for one in results]
     return ConfigurationResult(
         label=configuration.label,
         axes=configuration.values,
         trials=spec.trials,
-        done=len(ranked),
+        done=len(results),
         pruned=sum(one.state == "pruned" for one in results),
         diverged=sum(one.state == "diverged" for one in results),
         failed=given_up(trials),
@@ -188,6 +199,11 @@ def _results(spec: StudySpec, configuration: Configuration, trials: list["Frozen
             )
         )
     return found
+
+
+def _ranked(results: Iterable[TrialResult], *, maximises: bool) -> list[TrialResult]:
+    sign = -1 if maximises else 1
+    return sorted((one for one in results if one.state == "done"), key=lambda one: (sign * _value(one), one.index))
 
 
 def _value(trial: TrialResult) -> float:

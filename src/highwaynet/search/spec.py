@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from highwaynet.base.errors import InputError, unknown
 from highwaynet.base.files import read_text, sha256
 from highwaynet.base.specs import Spec, validated
-from highwaynet.runs.spec import parse_toml
+from highwaynet.runs.spec import RunSpec, parse_toml
 from highwaynet.search.fields import check_field, flattened
 
 Sampler = Literal["random", "tpe", "sobol", "given"]
@@ -19,6 +19,8 @@ Pruner = Literal["none", "median", "halving"]
 Objective = Literal["train-loss", "validation-loss", "validation-accuracy"]
 List = Annotated[tuple[Any, ...], Field(strict=False)]
 
+MOST = 2**53
+"""Beyond it neighbouring whole numbers are no longer told apart."""
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 
 
@@ -56,8 +58,11 @@ class Parameter(Spec):
         """Whether a value is one that the setting may take."""
         if self.choices is not None:
             return any(_same(choice, value) for choice in self.choices)
-        number = isinstance(value, int if self.kind == "integer" else int | float) and not isinstance(value, bool)
-        return number and self.low is not None and self.high is not None and self.low <= value <= self.high
+        if isinstance(value, bool) or not isinstance(value, int if self.kind == "integer" else int | float):
+            return False
+        if self.low is None or self.high is None or not self.low <= value <= self.high:
+            return False
+        return self.count is None or (Decimal(str(value)) - Decimal(str(self.low))) % Decimal(str(self.step or 1)) == 0
 
     def at(self, share: float) -> Any:
         """The value at a place between 0 and 1, so that evenly spread places give values that are spread as the kind says.
@@ -86,7 +91,8 @@ class StudySpec(Spec):
     """Version of this format."""
 
     name: Annotated[str, Field(pattern=f"^{NAME}$")]
-    """Name of the study, in its storage and of its folder: letters, digits, points, dashes, underscores."""
+    """Name of the study, in its storage and of its folder: up to 100 letters, digits, points, dashes, underscores, the first a letter or
+    digit."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of the settings and, with a trial's index, of each trial."""
@@ -138,7 +144,7 @@ class StudySpec(Spec):
         if isinstance(axes := values.get("axes"), dict):
             changed["axes"] = flattened(axes, lambda value: not isinstance(value, dict))
         if isinstance(space := values.get("space"), dict):
-            flat = flattened(space, lambda value: not isinstance(value, dict) or isinstance(value.get("kind"), str) or not value)
+            flat = flattened(space, lambda value: not isinstance(value, dict) or not value or bool(value.keys() & Parameter.model_fields))
             changed["space"] = {field: _parameter(field, value) for field, value in flat.items()}
         if isinstance(given := values.get("given"), dict):
             changed["given"] = {label: _settings(listed) for label, listed in given.items()}
@@ -207,6 +213,8 @@ def read_study(path: Path) -> StudySpec:
 def parse_study(text: str, source: Path) -> StudySpec:
     """The spec in a text; `source` is named in the error."""
     values = parse_toml(text, source)
+    if not values.keys() & {"space", "axes", "run"} and values.keys() & set(RunSpec.model_fields) - {"schema_version", "seed"}:
+        raise InputError(f"{source} is a run file, not a study: run it with highway train {source}")
     try:
         return validated(StudySpec, values)
     except InputError as error:
@@ -268,6 +276,8 @@ def _check_parameter(place: str, parameter: Parameter) -> None:
         raise InputError(f"{place} low = {low}: log-uniform needs low above 0")
     if step is not None and (kind == "log-uniform" or not 0 < step <= high - low):
         raise InputError(f"{place} step = {step}: uniform and integer may have one, above 0 and at most high − low")
+    if max(abs(low), abs(high), (high - low) / (step or 1)) > MOST:
+        raise InputError(f"{place} low = {low}, high = {high}{f', step = {step}' if step else ''}: at most 2**53, and as many steps")
     if kind == "integer" and not all(isinstance(number, int) for number in (low, high, step or 1)):
         raise InputError(f"{place} low = {low}, high = {high}{f', step = {step}' if step else ''}: integer needs whole numbers")
 

@@ -19,9 +19,10 @@ class Standing:
     trials: int
     """Settings to try."""
     done: int
-    """Those with a value, diverged ones included."""
+    """Those with a result, diverged and pruned ones included."""
     running: int
     pruned: int
+    """Those of them that were ended early."""
     failed: int
     """Those that failed too often and are given up."""
     best: float | None
@@ -35,7 +36,7 @@ class Standing:
     @property
     def left(self) -> int:
         """Trials without a result."""
-        return self.trials - self.done - self.pruned - self.failed
+        return self.trials - self.done - self.failed
 
 
 def standings_of(spec: StudySpec, snapshot: Snapshot) -> list[Standing]:
@@ -55,7 +56,7 @@ def standing(label: str, spec: StudySpec, trials: list["FrozenTrial"]) -> Standi
     return Standing(
         label=label,
         trials=spec.trials,
-        done=len(complete),
+        done=len(ended),
         running=sum(trial.state == TrialState.RUNNING for trial in trials),
         pruned=sum(trial.state == TrialState.PRUNED for trial in trials),
         failed=len(failures),

@@ -9,10 +9,10 @@ from highwaynet.base.errors import InputError, unknown
 from highwaynet.base.files import cannot, write_atomically
 from highwaynet.runs.spec import SPEC
 from highwaynet.search.address import DATABASE, Address
-from highwaynet.search.configurations import check_runs, configurations
+from highwaynet.search.configurations import anchored, check_runs, configurations
 from highwaynet.search.creation import FORMAT, study_name
 from highwaynet.search.spec import StudySpec, is_name, parse_study, read_study
-from highwaynet.search.storage import open_storage
+from highwaynet.search.storage import EmptyError, open_storage
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -30,29 +30,46 @@ class Place:
     folder: Path
     spec: StudySpec | None
     """What a file says; None where a name was given."""
+    source: str
+    """What the user typed."""
 
 
 def locate(study: str, storage: str | None, out: Path | None) -> Place:
     """From what a user types: a study's file, its folder, or its name with a storage."""
     path, spec = Path(study), None
-    if path.is_file() and path.name != DATABASE:
-        spec = read_study(path)
+    if path.name == DATABASE or (path.name == STUDY and (path.parent / DATABASE).is_file()):
+        path = path.parent
+    if path.is_file():
+        spec = anchored(read_study(path))
         name, folder = spec.name, out or Path("studies") / spec.name
     elif path.is_dir() and ((path / DATABASE).is_file() or (path / STUDY).is_file()):
         spec = read_study(path / STUDY) if (path / STUDY).is_file() else None
-        name, folder = (spec.name if spec else path.resolve().name), out or path
+        name, folder = spec.name if spec else _only_name(path), out or path
+    elif path.is_dir() and not (Path("studies") / study).is_dir():
+        raise InputError(f"{study}: this folder has no study in it; give a study's file, its folder, or its name")
     elif is_name(study) and not study.endswith(".toml"):
         name, folder = study, out or Path("studies") / study
     else:
-        raise InputError(f"{study}: no such study; give its file, its folder, or its name and --storage")
-    return Place(name, Address.parse(storage) if storage else Address.of_file(folder / DATABASE), folder, spec)
+        raise InputError(f"{study}: no such study; give its file, its folder, or its name")
+    return Place(name, Address.parse(storage) if storage else Address.of_file(folder / DATABASE), folder, spec, study)
+
+
+def _only_name(folder: Path) -> str:
+    """The name of the one study in a folder's storage; that of the folder where there are several."""
+    names = _names(open_storage(Address.of_file(folder / DATABASE), reading=True))
+    return names[0] if len(names) == 1 else folder.resolve().name
+
+
+def _names(storage: "RDBStorage") -> list[str]:
+    return sorted({study.study_name.partition("/")[0] for study in storage.get_all_studies()})
 
 
 def stored_spec(place: Place, storage: "RDBStorage") -> StudySpec:
     """The spec that a storage has for a study; raises InputError where it has no such study, or one of another version."""
     kept = _kept(place, storage)
     if not kept:
-        names = sorted({study.study_name.partition("/")[0] for study in storage.get_all_studies()})
+        if not (names := _names(storage)):
+            raise EmptyError(f"{place.storage.shown}: there is no study in it")
         raise InputError(f"{place.storage.shown}: {unknown('study', place.name, names)}")
     return parse_study(str(next(iter(kept.values()))["spec"]), Path(f"study {place.name}"))
 
@@ -60,7 +77,7 @@ def stored_spec(place: Place, storage: "RDBStorage") -> StudySpec:
 def open_stored(place: Place) -> tuple[StudySpec, "RDBStorage"]:
     """A study that is there, to be read."""
     if (file := place.storage.file) and not file.is_file():
-        raise InputError(f"{file}: no such file; make the study with highway search STUDY.toml, or name its --storage")
+        raise InputError(f"{place.source}: there is no study here ({file}); make it with highway search STUDY.toml, or name its --storage")
     storage = open_storage(place.storage, reading=True)
     try:
         return stored_spec(place, storage), storage
@@ -79,18 +96,12 @@ def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
     runs_before = any((place.folder / "runs").glob("*/*"))  # looked for first: another parent may be making the study
     file = place.storage.file
     if file and not file.exists() and (join or place.spec is None):
-        raise InputError(f"{file}: no such file, so there is no study to join; give its --storage, or begin it without --join")
-    spec, there = place.spec, {}
-    fingerprints = _fingerprints(spec) if spec else {}
+        raise InputError(f"{place.source}: there is no study to join ({file}); give its --storage, or begin it without --join")
+    spec, there = place.spec, dict[str, dict[str, Any]]()
+    fingerprints = _fingerprints(spec, place.source) if spec else {}
     if file is None or file.exists():
-        storage = open_storage(place.storage, reading=file is not None)
-        try:
-            there = _kept(place, storage)
-            if spec is None or (join and not there):
-                spec = stored_spec(place, storage)
-        finally:
-            storage.engine.dispose()
-        fingerprints = fingerprints or _fingerprints(spec)
+        spec, there = _stored(place, spec, join=join)
+        fingerprints = fingerprints or _fingerprints(spec, place.source)
     if spec is None:
         raise InputError(f"{place.name}: no such study; give its file")
     attributes = {"format": FORMAT, "spec": spec.to_toml(), "spec_sha256": spec.checksum, "data": fingerprints}
@@ -100,7 +111,43 @@ def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
     if runs_before and not there:
         raise InputError(f"{place.folder} has runs of a study that {place.storage.shown} does not know: name another folder with --out")
     _make_folder(place, spec)
+    if any(kept["spec_sha256"] != spec.checksum for kept in there.values()):
+        _grow(place, attributes)
     return spec, attributes
+
+
+def _stored(place: Place, spec: StudySpec | None, *, join: bool) -> tuple[StudySpec, dict[str, dict[str, Any]]]:
+    """The spec, from the storage where no file gives it, and what the storage keeps about the study."""
+    try:
+        storage = open_storage(place.storage, reading=True)
+    except EmptyError:
+        if spec is None or join:
+            raise
+        return spec, {}
+    try:
+        there = _kept(place, storage)
+        return stored_spec(place, storage) if spec is None or (join and not there) else spec, there
+    finally:
+        storage.engine.dispose()
+
+
+def _is_larger(spec: StudySpec, other: StudySpec) -> bool:
+    """Whether a study is another one with more trials: what was tried stays what it is."""
+    more = spec.trials > other.trials and spec.sampler != "given"
+    return more and other.model_copy(update={"trials": spec.trials}).checksum == spec.checksum
+
+
+def _grow(place: Place, attributes: dict[str, Any]) -> None:
+    """Let the storage and the folder know a study with more trials than before."""
+    storage = open_storage(place.storage)
+    try:
+        for study in storage.get_all_studies():
+            if study.study_name.startswith(f"{place.name}/"):
+                for key in ("spec", "spec_sha256"):
+                    storage.set_study_user_attr(study._study_id, key, attributes[key])
+    finally:
+        storage.engine.dispose()
+    write_atomically(place.folder / STUDY, str(attributes["spec"]))
 
 
 def _kept(place: Place, storage: "RDBStorage") -> dict[str, dict[str, Any]]:
@@ -119,16 +166,16 @@ def _check_same(place: Place, spec: StudySpec, attributes: dict[str, Any], there
     """Raise InputError where the stored study has another spec or other data."""
     known = {study_name(spec, configuration) for configuration in configurations(spec)}
     for name, kept in there.items():
-        if kept["spec_sha256"] != attributes["spec_sha256"] or name not in known:
-            other = parse_study(str(kept["spec"]), Path(f"study {place.name}"))
+        other = parse_study(str(kept["spec"]), Path(f"study {place.name}"))
+        if (kept["spec_sha256"] != attributes["spec_sha256"] and not _is_larger(spec, other)) or name not in known:
             raise InputError(
                 f"the study {place.name} in {place.storage.shown} was made with {_difference(other, spec)}: "
                 "choose another name for the changed one"
             )
         if kept["data"] != attributes["data"]:
             raise InputError(
-                f"the study {place.name} in {place.storage.shown} was made with other data: "
-                "use the same data set (--data-root), or choose another name"
+                f"the study {place.name} in {place.storage.shown} was made with other data than {', '.join(attributes['data'])} is now: "
+                "use the same, or choose another name"
             )
 
 
@@ -149,8 +196,15 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _fingerprints(spec: StudySpec) -> dict[str, str]:
-    """Fingerprints of the data by name; raises InputError where the ends of the space do not fit them."""
+def _fingerprints(spec: StudySpec, source: str) -> dict[str, str]:
+    """Fingerprints of the data by name; raises InputError, which names the study's file, where the ends of the space do not fit them."""
+    try:
+        return _checked_data(spec)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
+
+
+def _checked_data(spec: StudySpec) -> dict[str, str]:
     from highwaynet.data.dataset import Dataset
     from highwaynet.data.load import load_dataset
     from highwaynet.training.suitability import check_fit, for_few_samples
@@ -178,7 +232,8 @@ def _check_folder(folder: Path, spec: StudySpec) -> None:
         raise InputError(f"--out {folder}: this is a file; name a folder for the study")
     if (folder / SPEC).exists():
         raise InputError(f"--out {folder}: this is a run directory; name another folder for the study")
-    if (folder / STUDY).exists() and (other := read_study(folder / STUDY)).checksum != spec.checksum:
+    other = read_study(folder / STUDY) if (folder / STUDY).exists() else spec
+    if other.checksum != spec.checksum and not _is_larger(spec, other):
         raise InputError(f"{folder} belongs to the study {other.name}, with {_difference(other, spec)}: name another folder with --out")
 
 

@@ -1,23 +1,24 @@
 """The trials of a study as its workers and parents see them: who has which, what came out, and which have lost their worker."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from highwaynet.search.address import Address
 from highwaynet.search.configurations import Configuration, Settings, configurations, parameters_of
 from highwaynet.search.creation import ensure, is_given_up
 from highwaynet.search.distributions import restored
 from highwaynet.search.spec import StudySpec
-from highwaynet.search.storage import open_storage, patiently
+from highwaynet.search.storage import Patience, StorageError, heartbeat, open_storage
+from highwaynet.search.waiting import failed_before, next_waiting
 from highwaynet.search.workers import is_alive
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, TrialState
 
-T = TypeVar("T")
 Snapshot = list[tuple[Configuration, list["FrozenTrial"]]]
 """The trials of each configuration, at some moment."""
 
@@ -37,8 +38,8 @@ class Claim:
     configuration: Configuration
     settings: Settings
     """Empty where the sampler has yet to suggest some."""
-    tried_before: bool
-    """Whether it failed before."""
+    anew: bool
+    """Whether to begin anew, since it failed before: its run directory may be damaged."""
 
 
 class Trials:
@@ -50,33 +51,41 @@ class Trials:
         folder: The study's folder on this machine: runs, and a folder for each worker, locked as long as it lives.
         attributes: What the studies of Optuna keep about this one.
         hurry: Whether the program is being ended, so that it does not wait long for the storage.
+        tell: Told where the storage stays away.
     """
 
     def __init__(
-        self, spec: StudySpec, address: Address, folder: Path, attributes: dict[str, Any], hurry: Callable[[], bool] = lambda: False
+        self,
+        spec: StudySpec,
+        address: Address,
+        folder: Path,
+        attributes: dict[str, Any],
+        hurry: Callable[[], bool] = lambda: False,
+        tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         import optuna
 
         self.spec, self.folder, self.configurations = spec, folder, configurations(spec)
-        self._address, self._attributes, self._hurry = address, attributes, hurry
-        self.storage = patiently(lambda: open_storage(address), address, hurry=hurry)
+        self._attributes = attributes
+        self.ask = Patience(address, hurry, tell)
+        """An answer of the storage, which may be away for a while."""
+        self.storage = self.ask(lambda: open_storage(address))
         self._cached = optuna.storages.get_storage(self.storage)
         self._studies: dict[str, int] = {}
 
-    def create(self) -> None:
-        """Make what is missing in the storage."""
+    def create(self, *, again: bool = False) -> None:
+        """Make what is missing in the storage; with `again`, trials that were given up too."""
         for configuration in self.configurations:
-            self._studies[configuration.label] = ensure(self.storage, self._address, self.spec, configuration, self._attributes)
+            self._studies[configuration.label] = self._ensure(configuration, again=again)
 
     def study_id(self, configuration: Configuration) -> int:
         """The id of a configuration's study."""
         if configuration.label not in self._studies:
-            self._studies[configuration.label] = ensure(self.storage, self._address, self.spec, configuration, self._attributes)
+            self._studies[configuration.label] = self._ensure(configuration)
         return self._studies[configuration.label]
 
-    def ask(self, call: Callable[[], T]) -> T:
-        """An answer of the storage, which may be away for a while."""
-        return patiently(call, self._address, hurry=self._hurry)
+    def _ensure(self, configuration: Configuration, *, again: bool = False) -> int:
+        return ensure(self.storage, self.ask, self.spec, configuration, self._attributes, again=again)
 
     def all(self, configuration: Configuration) -> list["FrozenTrial"]:
         """The trials of a configuration; those that are done are read once."""
@@ -89,23 +98,24 @@ class Trials:
         from optuna.trial import TrialState
 
         study = self.study_id(configuration)
-        waiting = self.ask(lambda: self.storage.get_all_trials(study, deepcopy=False, states=(TrialState.WAITING,)))
-        for trial in sorted(waiting, key=lambda trial: int(trial.user_attrs["index"])):
-            number = trial._trial_id
-            # The sign of life comes first: a trial whose worker dies right after taking it has one that grows old.
-            self.ask(lambda number=number: self.storage.record_heartbeat(number))  # type: ignore[misc]
-            with suppress(UpdateFinishedTrialError):
-                if self.ask(lambda number=number: self.storage.set_trial_state_values(number, TrialState.RUNNING)):  # type: ignore[misc]
-                    self.keep(number, worker=worker)
-                    return self._claim(trial, configuration)
+        while waiting := self.ask(lambda: next_waiting(self.storage, study)):
+            for number in waiting:
+                # The sign of life comes first: a trial whose worker dies right after taking it has one that grows old.
+                self.ask(lambda number=number: self.storage.record_heartbeat(number))  # type: ignore[misc]
+                with suppress(UpdateFinishedTrialError, TakenAwayError):
+                    if self.ask(lambda number=number: self.storage.set_trial_state_values(number, TrialState.RUNNING)):  # type: ignore[misc]
+                        claim = self._claim(study, number, configuration)
+                        self.keep(number, worker=worker)
+                        return claim
         return None
 
-    def _claim(self, trial: "FrozenTrial", configuration: Configuration) -> Claim:
-        space = parameters_of(self.spec, configuration)
+    def _claim(self, study: int, number: int, configuration: Configuration) -> Claim:
+        space, trial = parameters_of(self.spec, configuration), self.ask(lambda: self.storage.get_trial(number))
         settings = {field: restored(space[field], value) for field, value in trial.params.items()}
         index = int(trial.user_attrs["index"])
-        before = any(other.user_attrs.get("index") == index and "error" in other.user_attrs for other in self.all(configuration))
-        return Claim(trial._trial_id, index, configuration, settings, before)
+        # One that somebody had before, and gave back, goes on.
+        anew = "worker" not in trial.user_attrs and self.ask(lambda: failed_before(self.storage, study, number, index))
+        return Claim(number, index, configuration, settings, anew)
 
     def keep(self, trial: int, **attributes: Any) -> None:
         """Add to what is kept about a running trial; raises TakenAwayError where it is not this worker's any more."""
@@ -118,7 +128,8 @@ class Trials:
 
     def finish(self, trial: int, state: "TrialState", value: float | None = None) -> None:
         """Tell what a trial came to."""
-        self._own(lambda: self.storage.set_trial_state_values(trial, state, None if value is None else [value]))
+        if not self._own(lambda: self.storage.set_trial_state_values(trial, state, None if value is None else [value])):
+            raise StorageError(f"the storage did not take the end of trial {trial}")
 
     def give_back(self, trial: int) -> None:
         """Let a running trial wait again, for anybody to take."""
@@ -127,11 +138,11 @@ class Trials:
         self.keep(trial, worker=None)  # first: whoever takes it next must not be taken for this one
         self._own(lambda: self.storage.set_trial_state_values(trial, TrialState.WAITING))
 
-    def _own(self, call: Callable[[], object]) -> None:
+    def _own(self, call: Callable[[], object]) -> object:
         from optuna.exceptions import UpdateFinishedTrialError
 
         try:
-            self.ask(call)
+            return self.ask(call)
         except UpdateFinishedTrialError as error:
             raise TakenAwayError from error
 
@@ -153,7 +164,7 @@ class Trials:
                     number = trial._trial_id
                     self.ask(lambda number=number: self.storage.set_trial_state_values(number, TrialState.FAIL))  # type: ignore[misc]
             if lost or open_indices(self.spec, trials):
-                ensure(self.storage, self._address, self.spec, configuration, self._attributes)
+                self._ensure(configuration)
                 found = True
         return found
 
@@ -161,6 +172,8 @@ class Trials:
         """Running trials whose worker's folder here is not locked, or, for workers elsewhere, whose last sign of life is old."""
         study = self.study_id(configuration)
         stale = set(self.ask(lambda: self.storage._get_stale_trial_ids(study)))
+        if time.monotonic() - self.ask.troubled < 3 * heartbeat():
+            stale = set()  # while the storage was away nobody could give a sign
         for trial in running:
             lives = is_alive(self.folder, str(trial.user_attrs.get("worker")))
             if lives is False or (lives is None and trial._trial_id in stale):
@@ -181,7 +194,8 @@ def given_up(trials: list["FrozenTrial"]) -> dict[int, str]:
 
     by_index: dict[int, list[FrozenTrial]] = {}
     for trial in trials:
-        by_index.setdefault(int(trial.user_attrs["index"]), []).append(trial)
+        if "index" in trial.user_attrs:
+            by_index.setdefault(int(trial.user_attrs["index"]), []).append(trial)
     found: dict[int, str] = {}
     for index, tried in by_index.items():
         reasons = [str(trial.user_attrs["error"]) for trial in tried if "error" in trial.user_attrs]

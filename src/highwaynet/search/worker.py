@@ -54,14 +54,15 @@ class Reporter:
     """
 
     def __init__(self, trials: Trials, claim: Claim, path: Path, epochs: int) -> None:
-        self.taken_away = False
+        self.trial, self.taken_away = claim.trial, False
         """Set by another thread when the trial was given to another worker."""
         self._reported = 0
-        self._trials, self._claim, self._path = trials, claim, path
+        self._trials, self._claim, self._path, self._epochs = trials, claim, path, epochs
         self._pruning = Pruning(trials, claim, epochs)
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
-        """Epochs that were run before are reported again: the storage may have them for another trial of this index."""
+        """Epochs that were run before are reported again: the storage may have others, of an earlier trial or from before a rewind."""
+        self._reported = 0
         if epochs:
             self.report(RunDirectory.open(self._path).read_history()[:epochs])
 
@@ -73,7 +74,7 @@ class Reporter:
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
         """Report, and ask whether to go on."""
         self.report([record])
-        if self._pruning.is_bad():
+        if record.epoch < self._epochs and self._pruning.is_bad():  # at the end nothing would be saved by it
             raise PrunedError
 
     def note(self, sentence: str) -> None:
@@ -149,7 +150,8 @@ class Worker:
         try:
             self._tell(claim, *self._train(claim))
         except InterruptedRunError:
-            trials.give_back(claim.trial)
+            with suppress(TakenAwayError):
+                trials.give_back(claim.trial)
         except StorageError:
             raise
         except TakenAwayError:
@@ -174,7 +176,7 @@ class Worker:
             time.sleep(IDLE)
             raise InterruptedRunError("the run directory is in use", 1)
         self._reporter = Reporter(trials, claim, path, spec.training.epochs)
-        anew = claim.tried_before and path.exists()  # after an error: the run directory may be damaged
+        anew = claim.anew and path.exists()
         try:
             train(spec, path, overwrite=anew, resume=not anew, watcher=self._reporter, interruption=self._stop)
         except PrunedError:
@@ -200,8 +202,9 @@ class Worker:
         self._trials.finish(claim.trial, state, value)
 
     def _lost(self, trial: int) -> None:
-        if self._reporter is not None and self._signs.trial == trial:
-            self._reporter.taken_away = True
+        reporter = self._reporter
+        if reporter is not None and reporter.trial == trial:
+            reporter.taken_away = True
 
 
 def run_path(folder: Path, label: str, index: int) -> Path:

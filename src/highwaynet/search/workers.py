@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from highwaynet.runs.lock import FolderLock, is_locked
-from highwaynet.search.storage import HEARTBEAT
+from highwaynet.search.storage import heartbeat
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -40,7 +40,7 @@ class WorkerFolder:
 def is_alive(study: Path, worker: str) -> bool | None:
     """Whether a worker lives; None where this machine does not know. Locks on shared disks may not reach other machines."""
     folder = study / WORKERS / worker
-    if not worker.startswith(f"{socket.gethostname()}-") or not folder.is_dir():
+    if worker.rsplit("-", 2)[0] != socket.gethostname() or not folder.is_dir():
         return None
     return is_locked(folder)
 
@@ -67,12 +67,12 @@ class SignsOfLife(threading.Thread):
         super().__init__(name="signs of life", daemon=True)
         self.trial: int | None = None
         """The trial that this worker has."""
-        self._storage, self._lost = storage, lost
+        self._storage, self._lost, self._interval = storage, lost, heartbeat()
         self._ended = threading.Event()
 
     def run(self) -> None:
         """Until `end`; a storage that is away is asked again next time."""
-        while not self._ended.wait(HEARTBEAT):
+        while not self._ended.wait(self._interval):
             if (trial := self.trial) is not None:
                 with suppress(Exception):
                     self._storage.record_heartbeat(trial)
@@ -83,4 +83,4 @@ class SignsOfLife(threading.Thread):
     def end(self) -> None:
         """Stop telling."""
         self._ended.set()
-        self.join(timeout=HEARTBEAT)
+        self.join(timeout=self._interval)
