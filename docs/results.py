@@ -5,18 +5,21 @@ A claim's record lies in results/NAME/record.json, as `highway reproduce NAME` m
 
 from pathlib import Path
 
-from highwaynet.experiments.claims import Claim
+from highwaynet.experiments.claims import Claim, Scale
 from highwaynet.experiments.records import ClaimRecord, RowRecord, load_claim
 from highwaynet.experiments.registry import CLAIMS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
+NEEDS_A_GPU = ("table3",)
+"""Claims that are not run at scale laptop."""
 BEGIN, END = "<!-- results: written by docs/results.py -->", "<!-- results end -->"
 
 HEAD = """# The paper's results, here
 
 What the paper and the two reports claim, beside what runs on a laptop gave, with a verdict by rules that are written before the runs
-(`plan.json` beside each record). Made by `highway reproduce NAME`; written from the records in [results](../results) by `python docs/results.py`.
+(`plan.json` beside each record). Made by `highway reproduce NAME`; written from the records in [results](../results) by
+`python docs/results.py`.
 Scale `laptop` is what two cores do in an evening; [PAPER_SCALE.md](PAPER_SCALE.md) says how to run the original budgets on a GPU.
 
 A claim is *reproduced* where all its rules hold, *not reproduced* where none holds, not even partly, and *partly* in between, also where
@@ -31,14 +34,23 @@ def overview(link: str) -> list[str]:
     for claim in CLAIMS.values():
         record = load_claim(RESULTS / claim.name)
         title = f"[{claim.title}]({link}#{claim.name})"
-        if record is None:
-            reason = claim.notes.get("laptop", "")
-            lines.append(f"| {title} | {claim.paper} | not run: {reason} | – | **not run** | `highway reproduce {claim.name}` |")
-        else:
-            lines.append(
-                f"| {title} | {claim.paper} | {headline(record)} | {record.scale} | **{record.verdict}** | `highway reproduce {claim.name}` |"
-            )
+        here, scale, verdict = missing(claim), "–", "not run"
+        if record is not None:
+            here, scale, verdict = headline(record), record.scale, record.verdict
+        repeat = command(claim, record.scale if record else None)
+        lines.append(f"| {title} | {claim.paper} | {here} | {scale} | **{verdict}** | `{repeat}` |")
     return lines
+
+
+def missing(claim: Claim) -> str:
+    """Why there is no record."""
+    return claim.notes["laptop"].rstrip(".") if claim.name in NEEDS_A_GPU else "not run yet"
+
+
+def command(claim: Claim, scale: Scale | None = None) -> str:
+    """What repeats it: at the scale of its record, or at the smallest at which it says something about the paper."""
+    scale = scale or ("paper" if claim.name in NEEDS_A_GPU else "laptop")
+    return f"highway reproduce {claim.name}" + ("" if scale == "laptop" else f" --scale {scale}")
 
 
 def headline(record: ClaimRecord) -> str:
@@ -46,7 +58,7 @@ def headline(record: ClaimRecord) -> str:
     counts: dict[str, int] = {}
     for rule in record.rules:
         counts[rule.verdict] = counts.get(rule.verdict, 0) + 1
-    order = ("reproduced", "partly", "not reproduced", "not run")
+    order = ("reproduced", "partly", "not reproduced", "not run", "not judged")
     words = [f"{counts[word]} {word}" for word in order if word in counts]
     return f"of {len(record.rules)} finding{'s' if len(record.rules) > 1 else ''} " + ", ".join(words)
 
@@ -56,7 +68,7 @@ def section(claim: Claim) -> list[str]:
     lines = [f'<a id="{claim.name}"></a>', "", f"## {claim.title}", "", claim.paper, ""]
     record = load_claim(RESULTS / claim.name)
     if record is None:
-        return [*lines, f"Not run: {claim.notes.get('laptop', '')}.".replace("..", "."), ""]
+        return [*lines, f"{_sentence(missing(claim))}. Command: `{command(claim)}`.", ""]
     runs = f"{len(record.runs)} run{'s' if len(record.runs) > 1 else ''}"
     before = f", {record.made_before} of which had been made before the rules were written" if record.made_before else ""
     lines += [f"**{record.verdict}**, scale {record.scale}, {runs}{before}. {_sentence(record.note)}", ""]
@@ -69,7 +81,7 @@ def section(claim: Claim) -> list[str]:
     lines.append("")
     for name in record.figures:
         lines += [f"![{claim.title}](../results/{claim.name}/figures/{name})", ""]
-    return [*lines, f"Repeat it: `highway reproduce {claim.name}`. Record: [results/{claim.name}](../results/{claim.name}).", ""]
+    return [*lines, f"Repeat it: `{command(claim, record.scale)}`. Record: [results/{claim.name}](../results/{claim.name}).", ""]
 
 
 def _sentence(text: str) -> str:
@@ -89,8 +101,10 @@ def page() -> str:
 
 
 def readme(text: str) -> str:
-    """The README with its table as the records have it."""
-    before, _, rest = text.partition(BEGIN)
+    """The README with its table as the records have it; one without a place for it stays as it is."""
+    before, mark, rest = text.partition(BEGIN)
+    if not mark:
+        return text
     return "\n".join([before + BEGIN, *overview("docs/RESULTS.md"), END]) + rest.partition(END)[2]
 
 

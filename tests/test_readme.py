@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from highwaynet.experiments.records import load_claim, load_plan
+from highwaynet.experiments.registry import CLAIMS
+from highwaynet.experiments.reproduce import judged, stored_evidence
 from highwaynet.networks.build import count_parameters
 from highwaynet.networks.description import describe
 from highwaynet.networks.presets import PRESETS
@@ -85,6 +88,48 @@ def test_the_page_about_the_inside_is_up_to_date() -> None:
     assert (ROOT / "docs" / "INSIDE.md").read_text() == page(), "run python docs/inside.py"
     for path in re.findall(r"\]\(\.\./(results/[^)]*)\)", page()):
         assert (ROOT / path).exists()
+
+
+RESULTS = runpy.run_path(str(ROOT / "docs" / "results.py"))
+RECORDED = sorted(path.parent for path in (ROOT / "results").glob("*/record.json"))
+
+
+def test_the_page_of_results_is_the_records() -> None:
+    assert (ROOT / "docs" / "RESULTS.md").read_text() == RESULTS["page"](), "run python docs/results.py"
+    for path in re.findall(r"\]\(\.\./(results[^)#]*)\)", RESULTS["page"]()):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_table_of_results_is_the_records() -> None:
+    if RESULTS["BEGIN"] not in README:
+        pytest.skip("the README has no place for the table of results yet")
+    assert RESULTS["readme"](README) == README, "run python docs/results.py"
+
+
+def test_a_table_of_results_is_put_between_its_marks() -> None:
+    text = f"before\n{RESULTS['BEGIN']}\nold\n{RESULTS['END']}\nafter\n"
+    new = RESULTS["readme"](text)
+    assert new.startswith(f"before\n{RESULTS['BEGIN']}\n| claim | the paper | here |")
+    assert new.endswith(f"|\n{RESULTS['END']}\nafter\n")
+    assert "old" not in new
+    assert RESULTS["readme"](new) == new
+    assert all(f"](docs/RESULTS.md#{name})" in new for name in CLAIMS)
+    assert RESULTS["readme"]("no marks\n") == "no marks\n"
+
+
+@pytest.mark.parametrize("name", [name for name in CLAIMS if name not in {"fig1", "convergence"}])
+def test_claims_that_need_a_gpu_are_those_without_runs_on_a_laptop(name: str) -> None:
+    assert (name in RESULTS["NEEDS_A_GPU"]) == (not CLAIMS[name].plan("laptop", None))
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: folder.name)
+def test_records_of_claims_follow_from_what_is_stored_with_them(folder: Path) -> None:
+    record, plan = load_claim(folder), load_plan(folder)
+    assert record
+    assert plan
+    again = judged(CLAIMS[record.claim], stored_evidence(folder, record), plan)
+    assert again.model_copy(update={"figures": record.figures}) == record
+    assert all((folder / "figures" / name).is_file() for name in record.figures)
 
 
 def test_every_command_in_the_readme_exists(highway: Highway) -> None:

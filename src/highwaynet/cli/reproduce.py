@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -63,17 +64,18 @@ def reproduce_command(
 
     need_figures()
     from highwaynet.experiments.reproduce import prepare, reproduce, seconds_left
-    from highwaynet.training.interruption import InterruptedRunError
+    from highwaynet.training.interruption import InterruptedRunError, Interruption
 
-    job = prepare(CLAIMS[name], scale, seeds, out, reuse or [])
-    count = workers or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
-    with _Display() as display:
-        _introduce(job, display)
-        if job.left:
-            left = seconds_left(job, count, display)
-            display.note(f"this takes about {_duration(left)} here with {count} runs at a time; Ctrl-C stops, and the same command goes on")
+    with Interruption(), _Display() as display:  # before and after the runs, signals end the program at once
+        job = prepare(CLAIMS[name], scale, seeds, out, reuse or [])
+        count = workers or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
         if plan:
+            _show_plan(job, seconds_left(job, count, display), count, as_json=as_json)
             return
+        for line in _introduction(job):
+            display.note(line)
+        if job.left:
+            display.note(f"{_time_needed(seconds_left(job, count, display), count)}; Ctrl-C stops, and the same command goes on")
         try:
             record = reproduce(job, count, display)
         except InterruptedRunError as error:
@@ -84,18 +86,34 @@ def reproduce_command(
         _show(record, job.folder)
 
 
-def _introduce(job: "Job", display: "_Display") -> None:
+def _introduction(job: "Job") -> list[str]:
+    """What will be run, and how it differs from the paper."""
     claim, left = job.claim, len(job.left)
     elsewhere = sum(job.pool.is_from_elsewhere(run) for run in job.runs)
     there = f", {len(job.runs) - left} of them there already" if left < len(job.runs) else ""
-    display.note(f"{claim.name}, scale {job.scale}: {claim.title}")
-    display.note(f"runs: {len(job.runs)}{there}{f' ({elsewhere} from --reuse)' if elsewhere else ''}; on {_data_of(job)}")
-    if note := claim.notes.get(job.scale):
-        display.note(f"note: {note}")
+    lines = [f"{claim.name}, scale {job.scale}: {claim.title}"]
+    lines.append(f"runs: {len(job.runs)}{there}{f' ({elsewhere} from --reuse)' if elsewhere else ''}")
+    kinds = Counter((run.spec.network.title, run.spec.data.title, run.spec.training.epochs) for run in job.runs)
+    lines += [f"  {count} × {network} on {data}, epochs: {epochs}" for (network, data, epochs), count in kinds.items()]
+    return [*lines, *(f"note: {note}" for note in [claim.notes.get(job.scale)] if note)]
 
 
-def _data_of(job: "Job") -> str:
-    return " and ".join(dict.fromkeys(run.spec.data.title for run in job.runs))
+def _time_needed(seconds: float, workers: int) -> str:
+    return f"this takes about {_duration(seconds)} here with {workers} {'run' if workers == 1 else 'runs'} at a time"
+
+
+def _show_plan(job: "Job", seconds: float, workers: int, *, as_json: bool) -> None:
+    from highwaynet.experiments.records import rule_texts
+
+    rules = rule_texts(job.claim)
+    if as_json:
+        runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.pool.is_done(run)} for run in job.runs]
+        texts = [rule.model_dump(mode="json") for rule in rules]
+        print_json({"claim": job.claim.name, "scale": job.scale, "runs": runs, "rules": texts, "seconds": seconds, "workers": workers})
+        return
+    lines = [*_introduction(job), *(f"rule: {rule.name}: {rule.text}" for rule in rules)]
+    for line in [*lines, _time_needed(seconds, workers) if job.left else "nothing is left to run"]:
+        console.print(line, soft_wrap=True)
 
 
 def _list(out: Path, *, as_json: bool) -> None:
@@ -123,7 +141,10 @@ def _list(out: Path, *, as_json: bool) -> None:
 def _show(record: "ClaimRecord", folder: Path) -> None:
     if record.rows:
         print_table([("", "left"), ("paper", "left"), ("here", "left")], [[row.what, row.paper, row.here] for row in record.rows])
-    rules = [[f"{rule.name}: {rule.paper}\nrule: {rule.text}", rule.found, rule.verdict] for rule in record.rules]
+    rules, text = [], ""
+    for rule in record.rules:
+        same, text = rule.text == text, rule.text
+        rules.append([f"{rule.name}: {rule.paper}\nrule: {'the same' if same else text}\n", rule.found, rule.verdict])
     print_table([("the paper", "left"), ("here", "left"), ("", "whole")], rules)
     console.print(f"verdict: {record.verdict} (scale {record.scale})", soft_wrap=True)
     if record.note:

@@ -4,6 +4,7 @@ A claim knows which runs it needs at each scale, by which rules they are judged,
 drawn. Rules, numbers and figures see nothing but the evidence: what the runs left in their folders.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
@@ -114,5 +115,31 @@ def at_most(value: float, whole: float, part: float) -> Verdict:
 
 
 def counted(holds: list[bool], partly: int = 1) -> Verdict:
-    """Reproduced where all hold, partly where at least so many do."""
-    return at_least(sum(holds), len(holds), partly)
+    """Reproduced where all hold, partly where at least so many do; not run where there is nothing to hold.
+
+    >>> counted([True, True]), counted([True, False]), counted([False, False]), counted([])
+    ('reproduced', 'partly', 'not reproduced', 'not run')
+    """
+    return at_least(sum(holds), len(holds), partly) if holds else "not run"
+
+
+def ratio(loss: float, other: float) -> float:
+    """How many times the other loss a loss is; no number where both are infinite.
+
+    >>> ratio(3.0, 2.0), ratio(1.0, 0.0), ratio(0.0, 0.0)
+    (1.5, inf, 1.0)
+    """
+    if other == 0:
+        return math.inf if loss else 1.0
+    return loss / other
+
+
+def times(factor: float) -> str:
+    """A ratio in words.
+
+    >>> times(1234.5), times(1.23), times(float("nan"))
+    ('1,234 times', '1.2 times', 'no number of times')
+    """
+    if math.isnan(factor):
+        return "no number of times"
+    return f"{factor:,.0f} times" if factor >= 10 else f"{factor:.1f} times"

@@ -10,7 +10,7 @@ import numpy as np
 
 from highwaynet.analysis.records import FlowRecord
 from highwaynet.base.text import loss_text, percent
-from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale, at_least, counted
+from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale, at_least, counted, ratio
 from highwaynet.experiments.specs import over_seeds, run_spec
 
 if TYPE_CHECKING:
@@ -38,11 +38,13 @@ class Case:
 
     def judge(self, evidence: "Evidence") -> Outcome:
         """Whether it trains, what is named, and whether the variance stays."""
+        if not evidence[self.label].finished:  # nothing can be named of a network that is not there
+            return Outcome("partly" if self.failure else "not reproduced", "the run diverged")
         start, accuracy = self.flow(evidence).start, self.accuracy(evidence)
         failures = [finding.partition(":")[0] for finding in start.findings]
-        ratio = float(start.variance[-1] / start.variance[0])
+        change = ratio(float(start.variance[-1]), float(start.variance[0]))
         true = [(accuracy > 0.5) != bool(self.failure), self.failure in failures if self.failure else not failures]
-        true += [0.1 <= ratio <= 10] if self.stays else []
+        true += [0.1 <= change <= 10] if self.stays else []
         found = (
             f"variance {_arrow(start.variance)}, gradient {_arrow(start.gradient)} from the first layer to the last; named: "
             f"{'; '.join(failures) or 'nothing wrong'}; training accuracy {percent(accuracy)}"
@@ -50,7 +52,7 @@ class Case:
         return Outcome(counted(true), found)
 
     def flow(self, evidence: "Evidence") -> FlowRecord:
-        """Activations and gradients by layer."""
+        """Activations and gradients by layer, of a run that did not diverge."""
         return evidence[self.label].record("flow", FlowRecord)
 
     def accuracy(self, evidence: "Evidence") -> float:
@@ -103,7 +105,7 @@ def _draw_flow(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
     from highwaynet.figures.captions import caption
     from highwaynet.figures.flow_plot import draw_flow
 
-    records = {case: case.flow(evidence) for case in CASES}
+    records = {case: case.flow(evidence) for case in CASES if evidence[case.label].finished}
     return {f"flow-{case.label}": (draw_flow(record), f"{case.title}. {caption(record)}") for case, record in records.items()}
 
 
@@ -134,7 +136,7 @@ def _does_not_stall(evidence: "Evidence") -> Outcome:
     runs = evidence.labelled("highway-1000")
     ends = [run.best_loss for run in runs]
     falls = all(later < earlier for run in runs for earlier, later in zip(run.losses, run.losses[1:], strict=False))
-    curves = "; ".join(", ".join(map(loss_text, run.losses)) or "diverged" for run in runs)
+    curves = "; ".join(", ".join([*map(loss_text, run.losses), *([] if run.finished else ["diverged"])]) for run in runs)
     verdict = at_least(-max(ends), -TRAINED, -2.0) if falls else "not reproduced"
     return Outcome(verdict, f"training loss of each epoch: {curves}")
 
@@ -142,12 +144,11 @@ def _does_not_stall(evidence: "Evidence") -> Outcome:
 def _thousand_rows(evidence: "Evidence") -> list[Row]:
     return [
         Row(
-            f"1000 layers, seed {run.spec.seed}, test accuracy after {len(run.history)} epochs",
+            f"{run.spec.network.depth} layers, seed {run.spec.seed}, test accuracy after {len(run.history)} epochs",
             "not given",
-            percent(run.test.accuracy or 0.0),
+            percent(run.test.accuracy or 0.0) if run.finished else "diverged",
         )
         for run in evidence.labelled("highway-1000")
-        if run.status == "finished"
     ]
 
 
@@ -158,6 +159,7 @@ def _draw_thousand(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
     curves = [
         Curve(f"seed {run.spec.seed}", COLOURS[place % len(COLOURS)], run.history)
         for place, run in enumerate(evidence.labelled("highway-1000"))
+        if run.history
     ]
     spec = next(iter(evidence)).spec
     return {"thousand": (draw_curves(curves), f"A highway network with {spec.network.depth} layers on {spec.data.title}.")}
@@ -192,7 +194,7 @@ RATES = (0.1, 0.01)
 
 
 def _grid_label(init: str, activation: str, bias: float, rate: float) -> str:
-    return f"{init}-{activation}-bias{-bias:g}-rate{rate:g}"
+    return f"{init}-{activation}-bias{bias or 0:g}-rate{rate:g}"
 
 
 def _grid_plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
@@ -238,15 +240,19 @@ def _better_than_none(evidence: "Evidence") -> Outcome:
 def _grid_draw(name: str) -> Callable[["Evidence"], Mapping[str, tuple["Figure", str]]]:
     def draw(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
         from highwaynet.figures.comparison_plot import draw_grid
+        from highwaynet.figures.findings import counted as number_of
 
         pairs = list(product(INITS, ACTIVATIONS))
         losses = np.array([[_end(evidence, *pair, bias) for bias in BIASES] for pair in pairs])
         rows = [f"{INITS[init]}, {activation}" for init, activation in pairs]
         columns = [f"{bias:g}".replace("-", "−") for bias in BIASES]
         spec = next(iter(evidence)).spec
+        rates = sorted({run.spec.training.learning_rate for run in evidence}, reverse=True)
+        chosen = "the better one of learning rates" if len(rates) > 1 else "learning rate"
         text = (
-            f"{spec.network.depth}-layer highway networks on {spec.data.title}: the lowest training loss in {spec.training.epochs} epochs, "
-            f"the better one of learning rates {' and '.join(f'{rate:g}' for rate in RATES)}; bold: below {TRAINED}."
+            f"{spec.network.depth}-layer highway networks on {spec.data.title}: the lowest training loss of "
+            f"{number_of(spec.training.epochs, 'epoch')}, "
+            f"{chosen} {' and '.join(f'{rate:g}' for rate in rates)}; bold: below {TRAINED}; ×: diverged."
         )
         return {name: (draw_grid(losses, rows, columns, TRAINED, "gate bias at the start"), text)}
 

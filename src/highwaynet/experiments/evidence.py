@@ -9,7 +9,7 @@ from typing import Literal
 
 from highwaynet.analysis.records import EvaluationRecord, Record
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, write_atomically
+from highwaynet.base.files import cannot, read_bytes, write_atomically
 from highwaynet.experiments.claims import Analysis, Scale
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.record_files import RecordT
@@ -41,6 +41,11 @@ class RunEvidence:
         self.label, self.status = label, status
         self._run = RunDirectory(folder)
 
+    @property
+    def finished(self) -> bool:
+        """Whether it was trained to its end, so that the network could be asked."""
+        return self.status == "finished"
+
     @cached_property
     def spec(self) -> RunSpec:
         """What was trained."""
@@ -59,7 +64,7 @@ class RunEvidence:
     @property
     def best_loss(self) -> float:
         """The lowest training loss; infinite where it diverged."""
-        return math.inf if self.status == "diverged" else min(self.losses, default=math.inf)
+        return min(self.losses, default=math.inf) if self.finished else math.inf
 
     @property
     def test(self) -> Score:
@@ -115,7 +120,12 @@ def keep(run: RunDirectory, analyses: tuple[Analysis, ...], folder: Path) -> Non
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise cannot("create", folder, error) from error
-            write_atomically(folder / name, (run.path / name).read_bytes())
+            write_atomically(folder / name, read_bytes(run.path / name))
+
+
+def needs_data(run: RunDirectory, analyses: tuple[Analysis, ...]) -> bool:
+    """Whether a run that ended is still to be asked something."""
+    return run.finished and not all((run.path / "analysis" / f"{RECORD_NAMES[name]}.json").is_file() for name in analyses)
 
 
 def ask(run: RunDirectory, analyses: tuple[Analysis, ...]) -> list[Record]:

@@ -9,7 +9,7 @@ import numpy as np
 from highwaynet.analysis.records import GatesRecord, LesionsRecord, RoutingRecord
 from highwaynet.base.arrays import Numbers
 from highwaynet.base.text import percent
-from highwaynet.experiments.claims import Analysis, Claim, Outcome, Rule, Run, Scale, at_least, counted
+from highwaynet.experiments.claims import Analysis, Claim, Outcome, Rule, Run, Scale, at_least, counted, ratio, times
 from highwaynet.experiments.specs import run_spec
 
 if TYPE_CHECKING:
@@ -70,15 +70,22 @@ def _lesions(evidence: "Evidence", network: Network) -> LesionsRecord:
 
 
 def rank_correlation(values: Numbers) -> float:
-    """Of a number for each layer with the layer's own number (Spearman)."""
-    ranks = np.argsort(np.argsort(values))
-    return float(np.corrcoef(np.arange(len(values)), ranks)[0, 1])
+    """Of a number for each layer with the layer's own number (Spearman; equal numbers share their mean rank).
+
+    >>> rank_correlation(np.array([1.0, 2.0, 5.0])), rank_correlation(np.array([3.0, 2.0, 1.0])), rank_correlation(np.array([1.0, 1.0]))
+    (1.0, -1.0, 0.0)
+    """
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    if len(count) < 2:
+        return 0.0
+    ranks = (np.cumsum(count) - (count - 1) / 2)[place]
+    return round(float(np.corrcoef(np.arange(len(values)), ranks)[0, 1]), 12)
 
 
 def change_within(outputs: Numbers, first: int) -> float:
     """Which share of the way from the first to the last block outputs lies in the first layers, for one sample."""
     steps = np.abs(np.diff(outputs.astype(float), axis=0)).sum(axis=1)
-    return float(steps[: first - 1].sum() / steps.sum())
+    return float(steps[: first - 1].sum() / (steps.sum() or 1.0))
 
 
 def near(record: LesionsRecord, times: float) -> list[int]:
@@ -102,12 +109,12 @@ def _biases_rise(evidence: "Evidence", network: Network) -> Outcome:
 def _sparse(evidence: "Evidence", network: Network) -> Outcome:
     gates = _gates(evidence, network)
     one, many = float(np.mean(gates.sample_gates > 0.5)), float(np.mean(gates.mean > 0.5))
-    most = gates.sample_gates[gates.sample_gates > 0.5].size
+    opened = int((gates.sample_gates > 0.5).sum())
     found = (
-        f"sample {gates.sample} opens {most} of {gates.bias.size:,} gates above 0.5 ({percent(one)}); on average over all samples "
+        f"sample {gates.sample} opens {opened} of {gates.bias.size:,} gates above 0.5 ({percent(one)}); on average over all samples "
         f"{percent(float(gates.open_share.mean()))} are open, and {percent(many)} have a mean above 0.5"
     )
-    return Outcome(counted([0 < one < 0.1, one > many]), found)
+    return Outcome(counted([one < 0.1, one > many]), found)
 
 
 def _stripes(layers: int) -> Callable[["Evidence", Network], Outcome]:
@@ -134,7 +141,7 @@ def _routes(evidence: "Evidence", network: Network) -> Outcome:
 def _where_routes_part(evidence: "Evidence", network: Network) -> Outcome:
     routing = _routing(evidence, network)
     differences = np.square(routing.class_mean[list(network.classes)] - routing.mean).sum(axis=(0, 2))
-    share, even = float(differences[:15].sum() / differences.sum()), 15 / len(differences)
+    share, even = float(differences[:15].sum() / (differences.sum() or 1.0)), 15 / len(differences)
     names = " and ".join(routing.class_names[number] for number in network.classes)
     found = f"{percent(share)} of the squared differences of classes {names} lie in the first 15 layers, of even ones {percent(even)}"
     return Outcome(counted([share > 0.5 if network is MNIST else share <= 0.5]), found)
@@ -153,11 +160,11 @@ def _idle_layers(evidence: "Evidence", network: Network) -> Outcome:
     record = _lesions(evidence, network)
     layers, losses = near(record, IDLE), [score.loss for score in record.closed]
     middle = [number for number in layers if 15 <= number <= 45]
-    early, late = (float(np.median(part)) / record.intact.loss for part in (losses[:9], losses[14:45]))
+    early, late = (times(ratio(float(np.median(part)), record.intact.loss)) for part in (losses[:9], losses[14:45]))
     share = len(layers) / len(losses)
     found = (
-        f"{len(layers)} of {len(losses)} ({percent(share)}), {len(middle)} of the 31 layers 15–45; without a layer the loss is {early:.0f} "
-        f"times the intact one in the median of layers 1–9, {late:.2f} times in that of 15–45 ({_counts(record)})"
+        f"{len(layers)} of {len(losses)} ({percent(share)}), {len(middle)} of the 31 layers 15–45; without a layer the loss is {early} "
+        f"the intact one in the median of layers 1–9, {late} in that of 15–45 ({_counts(record)})"
     )
     return Outcome(counted([0.45 <= share <= 0.75, len(middle) >= 28]), found)
 
@@ -166,10 +173,10 @@ def _busy_layers(evidence: "Evidence", network: Network) -> Outcome:
     record = _lesions(evidence, network)
     layers, losses = near(record, IDLE), [score.loss for score in record.closed]
     busy, late = ([number for number in part if number not in layers] for part in (range(1, 41), range(41, 50)))
-    first, last = (float(np.median(part)) / record.intact.loss for part in (losses[:40], losses[40:]))
+    first, last = (times(ratio(float(np.median(part)), record.intact.loss)) for part in (losses[:40], losses[40:]))
     found = (
-        f"{len(busy)} of the first 40 layers and {len(late)} of the last 9 do; without a layer the loss is {first:.0f} times the "
-        f"intact one in the median of the first 40, {last:.1f} times in that of the last 9 ({_counts(record)})"
+        f"{len(busy)} of the first 40 layers and {len(late)} of the last 9 do; without a layer the loss is {first} the "
+        f"intact one in the median of the first 40, {last} in that of the last 9 ({_counts(record)})"
     )
     return Outcome(at_least(len(busy), 36, 20), found)
 
@@ -179,7 +186,17 @@ def _number(value: float) -> str:
 
 
 def _rule(network: Network, name: str, paper: str, text: str, judge: Callable[["Evidence", Network], Outcome]) -> Rule:
-    return Rule(f"{network.title}: {name}", paper, text, lambda evidence: judge(evidence, network))
+    def judged(evidence: "Evidence") -> Outcome:
+        if not evidence[network.label].finished:
+            return Outcome("not reproduced", "the run diverged")
+        return judge(evidence, network)
+
+    return Rule(f"{network.title}: {name}", paper, text, judged)
+
+
+def _finished(evidence: "Evidence") -> list[Network]:
+    """Those of the two that can be looked into."""
+    return [one for one in (MNIST, CIFAR) if evidence[one.label].finished]
 
 
 def _gate_rules(network: Network, layers: int) -> list[Rule]:
@@ -261,7 +278,7 @@ def _draw_gates(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
     from highwaynet.figures.captions import caption
     from highwaynet.figures.gate_map import draw_gates
 
-    records = {one.label: _gates(evidence, one) for one in (MNIST, CIFAR)}
+    records = {one.label: _gates(evidence, one) for one in _finished(evidence)}
     return {f"fig2-{label}": (draw_gates(record), caption(record)) for label, record in records.items()}
 
 
@@ -269,7 +286,7 @@ def _draw_routes(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
     from highwaynet.figures.captions import caption
     from highwaynet.figures.routing_plot import draw_routing
 
-    records = [(one, _routing(evidence, one)) for one in (MNIST, CIFAR)]
+    records = [(one, _routing(evidence, one)) for one in _finished(evidence)]
     return {f"fig3-{one.label}": (draw_routing(record, one.classes), caption(record)) for one, record in records}
 
 
@@ -277,7 +294,7 @@ def _draw_lesions(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
     from highwaynet.figures.captions import caption
     from highwaynet.figures.lesion_plot import draw_lesions
 
-    records = {one.label: _lesions(evidence, one) for one in (MNIST, CIFAR)}
+    records = {one.label: _lesions(evidence, one) for one in _finished(evidence)}
     return {f"fig4-{label}": (draw_lesions(record), caption(record)) for label, record in records.items()}
 
 

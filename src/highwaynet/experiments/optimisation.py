@@ -6,7 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from highwaynet.base.text import loss_text
-from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale, at_least, at_most, counted
+from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale, at_least, at_most, counted, ratio, times
 from highwaynet.experiments.specs import run_spec, runs_of_study
 
 if TYPE_CHECKING:
@@ -92,33 +92,34 @@ def _means(evidence: "Evidence", kind: str) -> list[float]:
 
 
 def _listed(kind: str, losses: list[float], depths: Iterable[int]) -> str:
-    return ", ".join(f"{kind}-{depth} {loss_text(loss)}" for depth, loss in zip(depths, losses, strict=True))
+    return ", ".join(f"{kind}-{depth} {_text(loss)}" for depth, loss in zip(depths, losses, strict=True))
 
 
-def _times(ratio: float) -> str:
-    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"
+def _text(loss: float) -> str:
+    return "diverged" if math.isinf(loss) else loss_text(loss)
 
 
 def _shallow(evidence: "Evidence") -> Outcome:
     ends = _ends(evidence, "plain")[:2]
-    return Outcome(counted([loss < 1e-4 for loss in ends]), _listed("plain", ends, DEPTHS[evidence.scale]))
+    return Outcome(counted([loss < 1e-4 for loss in ends]), _listed("plain", ends, DEPTHS[evidence.scale][:2]))
 
 
 def _degrades(evidence: "Evidence") -> Outcome:
     ends = _ends(evidence, "plain")
-    deep = [loss / min(ends[:2]) for loss in ends[2:]]
-    return Outcome(counted([ratio >= 10 for ratio in deep]), _listed("plain", ends, DEPTHS[evidence.scale]))
+    deep = [ratio(loss, min(ends[:2])) for loss in ends[2:]]
+    return Outcome(counted([factor >= 10 for factor in deep]), _listed("plain", ends, DEPTHS[evidence.scale]))
 
 
 def _alike(losses: list[float], depths: Iterable[int], what: str) -> Outcome:
-    ratio = max(losses) / min(losses)
-    return Outcome(at_most(ratio, 10, 100), f"{_listed(what, losses, depths)}: a factor of {_times(ratio)}")
+    factor = ratio(max(losses), min(losses))
+    text = f": {times(factor)} the lowest" if math.isfinite(factor) else ""
+    return Outcome(at_most(factor, 10, 100), _listed(what, losses, depths) + text)
 
 
 def _below(highway: float, plain: float, whole: float, part: float, depth: int) -> Outcome:
-    ratio = plain / highway
-    text = f"highway-{depth} {loss_text(highway)}, plain-{depth} {loss_text(plain)}: {_times(ratio)} times"
-    return Outcome(at_least(ratio, whole, part), text)
+    factor = ratio(plain, highway)
+    text = f": {times(factor)}" if math.isfinite(factor) else ""
+    return Outcome(at_least(factor, whole, part), f"highway-{depth} {_text(highway)}, plain-{depth} {_text(plain)}{text}")
 
 
 FIG1_RULES = (
@@ -167,8 +168,9 @@ def _rows(evidence: "Evidence") -> list[Row]:
         for depth, end, mean in zip(DEPTHS[evidence.scale], _ends(evidence, kind), _means(evidence, kind), strict=True):
             report = REPORT_2021.get((kind, depth))
             known = f"{report:.1e} (2021 report)" if report and evidence.scale != "smoke" else "only drawn"
-            rows.append(Row(f"{kind}-{depth}, best run, lowest training loss", known, loss_text(end)))
-            rows.append(Row(f"{kind}-{depth}, mean of the ten best", "only drawn", loss_text(mean)))
+            count = len(_panel(evidence, "right", kind, depth))
+            rows.append(Row(f"{kind}-{depth}, best run, lowest training loss", known, _text(end)))
+            rows.append(Row(f"{kind}-{depth}, mean of the {count} best", "only drawn", _text(mean)))
     return rows
 
 
@@ -180,13 +182,20 @@ def _draw(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
         curves = {}
         for kind in KINDS:
             for depth in DEPTHS[evidence.scale]:
-                runs = [run.losses for run in _panel(evidence, panel, kind, depth) if run.losses]
-                length = min(map(len, runs), default=0)
+                chosen = _panel(evidence, panel, kind, depth)
+                # A mean over runs of which one ended early would end there too.
+                runs = [run.losses for run in chosen if run.finished] or [chosen[0].losses]
+                length = min(map(len, runs))
                 curves[kind, depth] = [sum(losses[epoch] for losses in runs) / len(runs) for epoch in range(length)]
         panels.append(curves)
     spec = next(iter(evidence)).spec
     top = max(len(_panel(evidence, "right", kind, depth)) for kind in KINDS for depth in DEPTHS[evidence.scale])
     text = f"Figure 1 on {spec.data.title}: left the best run of each depth and kind, right the mean of the {top} best."
+    if lost := [f"{kind}-{depth}" for kind in KINDS for depth in DEPTHS[evidence.scale] if not _best(evidence, kind, depth).finished]:
+        text += f" On the left diverged: {', '.join(lost)}."
+    shown = [run for kind in KINDS for depth in DEPTHS[evidence.scale] for run in _panel(evidence, "right", kind, depth)]
+    if diverged := sum(not run.finished for run in shown):
+        text += f" {diverged} of the runs on the right diverged; means are over the others."
     return {"fig1": (draw_optimisation(panels[0], panels[1], top), text)}
 
 

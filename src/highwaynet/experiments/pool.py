@@ -20,7 +20,9 @@ INDIFFERENT = {"threads", "device", "keep", "checkpoint", "tensorboard", "compil
 def key_of(spec: RunSpec) -> str:
     """The same for runs that compute the same."""
     values = spec.model_dump(mode="json", exclude_none=True)
-    values["training"] = {name: value for name, value in values["training"].items() if name not in INDIFFERENT}
+    # Where a run goes back to, its checkpoints decide.
+    indifferent = INDIFFERENT - ({"checkpoint"} if spec.training.on_divergence == "rewind" else set())
+    values["training"] = {name: value for name, value in values["training"].items() if name not in indifferent}
     return sha256(json.dumps(values, sort_keys=True).encode())
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Literal
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import read_text, write_atomically
+from highwaynet.base.files import is_leftover, read_text, write_atomically
 from highwaynet.base.specs import Spec, parsed
 from highwaynet.experiments.claims import Claim, Scale, Verdict
+from highwaynet.experiments.pool import RUNS
 
 PLAN, RECORD = "plan.json", "record.json"
 
@@ -125,8 +126,11 @@ def load_claim(folder: Path) -> ClaimRecord | None:
 
 def check_folder(folder: Path, claim: Claim, scale: Scale) -> None:
     """Raise InputError where a folder cannot be this claim's at this scale."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file: name another folder with --out")
+    for path in (folder, folder.parent, folder.parent / RUNS):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file: name another folder with --out")
     plan = load_plan(folder)
+    if plan is None and folder.is_dir() and not all(is_leftover(path) for path in folder.iterdir()):
+        raise InputError(f"{folder} holds something else (it has no {PLAN}): name another folder with --out")
     if plan is not None and (plan.claim, plan.scale) != (claim.name, scale):
         raise InputError(f"{folder} holds {plan.claim} at scale {plan.scale}: name another folder with --out, or remove it")

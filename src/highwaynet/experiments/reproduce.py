@@ -1,15 +1,18 @@
 """From a claim to its record: plan, runs, questions, judgement, figures. Everything that is there already is used as it is."""
 
 import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot
+from highwaynet.base.files import cannot, remove_leftovers
 from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
 from highwaynet.experiments.estimate import estimate
-from highwaynet.experiments.evidence import Evidence, RunEvidence, ask, keep
+from highwaynet.experiments.evidence import Evidence, RunEvidence, ask, keep, needs_data
 from highwaynet.experiments.pool import RUNS, Pool
 from highwaynet.experiments.records import (
     PLAN,
@@ -26,8 +29,11 @@ from highwaynet.experiments.records import (
 )
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.lock import FolderLock
 
 FIGURES = "figures"
+PAUSE = 0.1
+"""Seconds between two looks whether somebody else is still writing."""
 
 
 class Display(Protocol):
@@ -76,10 +82,11 @@ def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: lis
     runs = claim.plan(scale, seeds)
     if not runs:
         raise InputError(f"{claim.name} is not run at scale {scale}: {claim.notes.get(scale, 'choose another one with --scale')}")
+    if seeds is not None and claim.plan(scale, seeds + 1) == runs:
+        raise InputError(f"--seeds {seeds}: {claim.name} has seeds of its own at scale {scale}; leave it out")
     job = Job(claim, scale, runs, out, Pool(out / RUNS, reuse))
     check_folder(job.folder, claim, scale)
-    if job.left:
-        _check_data([run for run, _ in job.left])
+    _check_data([run for run in runs if not job.pool.is_done(run) or needs_data(RunDirectory(job.pool.path_of(run)), run.analyses)])
     return job
 
 
@@ -108,25 +115,49 @@ def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot("create", folder, error) from error
-    plan = load_plan(folder)
-    labels = tuple(run.label for run in job.runs)
-    if plan is None or plan.runs != labels:
-        there = tuple(run.label for run in job.runs if job.pool.is_done(run))
-        plan = PlanRecord(claim=claim.name, scale=job.scale, rules=rule_texts(claim), runs=labels, there=there)
-        save(folder, PLAN, plan)
+    with _alone_in(folder):
+        plan = _written_plan(job)
     run_all(list(job.runs), job.pool, workers, display.show)
-    evidence = _collect(job, display)
-    record = judged(claim, evidence, plan)
-    record = record.model_copy(update={"figures": _draw(claim, evidence, folder / FIGURES)})
-    save(folder, RECORD, record)
+    with _alone_in(folder):
+        evidence = _collect(job, display)
+        record = judged(claim, evidence, plan)
+        record = record.model_copy(update={"figures": _draw(claim, evidence, folder / FIGURES)})
+        save(folder, RECORD, record)
     return record
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Be the only one who writes to the folder, and clear away what a killed writer left."""
+    lock = FolderLock(folder)
+    while not lock.attempt():
+        time.sleep(PAUSE)
+    try:
+        remove_leftovers(folder)
+        yield
+    finally:
+        lock.release()
+
+
+def _written_plan(job: Job) -> PlanRecord:
+    """The plan, written down if it is a new one: other runs need another."""
+    known, rules, labels = load_plan(job.folder), rule_texts(job.claim), tuple(run.label for run in job.runs)
+    if known is not None and known.runs == labels:
+        return known
+    # Runs that were made under an earlier plan with the same rules were made after the rules.
+    after = set(known.runs) - set(known.there) if known is not None and known.rules == rules else set()
+    there = tuple(run.label for run in job.runs if run.label not in after and job.pool.is_done(run))
+    plan = PlanRecord(claim=job.claim.name, scale=job.scale, rules=rules, runs=labels, there=there)
+    save(job.folder, PLAN, plan)
+    return plan
 
 
 def _collect(job: Job, display: Display) -> Evidence:
     """Ask the trained networks, and bring what is kept of the runs into the claim's folder."""
     (job.folder / RUNS).mkdir(exist_ok=True)
+    labels = {run.label for run in job.runs}
     for path in (job.folder / RUNS).iterdir():
-        if path.name not in [run.label for run in job.runs]:
+        if path.is_dir() and path.name not in labels:  # of a plan with other runs
             shutil.rmtree(path)
     found = []
     for run in job.runs:

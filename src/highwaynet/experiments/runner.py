@@ -5,7 +5,9 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,13 +15,18 @@ from pathlib import Path
 
 from highwaynet.base.errors import HighwayError
 from highwaynet.experiments.claims import Run
-from highwaynet.experiments.pool import Pool
+from highwaynet.experiments.pool import Pool, has_ended
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import is_locked
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 
 LOOK = 0.3
 """Seconds between two looks at the processes."""
+ATTEMPTS = 2
+"""How often a run may fail. Once may be bad luck: its process was killed, or another one began it at the same moment."""
+
+Waiting = list[tuple[Run, Path]]
+"""Runs that are not done, and where they will be."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +46,19 @@ class _Worker:
     """A process that trains one run at a time."""
 
     def __init__(self) -> None:
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `wait`)
         # A group of its own: Ctrl-C reaches the parent alone, which passes it on.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "highwaynet.experiments.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._words,
             start_new_session=True,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
         self.run: Run | None = None
         self.path = Path()
+        self.dead = False
 
     def begin(self, run: Run, path: Path) -> None:
         """Give it something to do."""
@@ -60,15 +69,19 @@ class _Worker:
                 self._process.stdin.write(json.dumps(job).encode() + b"\n")
                 self._process.stdin.flush()
 
-    def look(self) -> None:
-        """Find out whether its run is over; raises HighwayError where the run failed or the process died."""
+    def look(self) -> str | None:
+        """What went wrong with its run, empty where nothing did; None while it goes on."""
         if self.run is None or self._process.stdout is None or not select.select([self._process.stdout], [], [], 0)[0]:
-            return
-        answer = self._process.stdout.readline()
-        reason = json.loads(answer)["error"] if answer else f"its process was killed (code {self._process.wait()})"
-        if reason and not is_locked(self.path):  # else another process was faster, and is waited for
-            raise HighwayError(f"the run {self.run.label} ({self.path}) failed: {reason}")
-        self.run = None
+            return None
+        if answer := self._process.stdout.readline():
+            return str(json.loads(answer)["error"])
+        self.dead = True
+        return f"its process ended with code {self._process.wait()}{self._last_words()}"
+
+    def _last_words(self) -> str:
+        self._words.seek(0)
+        lines = self._words.read().decode("utf-8", "replace").split("\n")
+        return "".join(f" ({line.strip()[:300]})" for line in [line for line in lines if line.strip()][-1:])
 
     def dismiss(self) -> None:
         """Ask it to save and end."""
@@ -79,6 +92,7 @@ class _Worker:
     def wait(self) -> None:
         """Until it has ended."""
         self._process.wait()
+        self._words.close()
         if self._process.stdout:
             self._process.stdout.close()
 
@@ -91,16 +105,18 @@ def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
         HighwayError: If a run fails; those beside it are asked to stop.
     """
     team: list[_Worker] = []
+    failures: Counter[Path] = Counter()
+    waiting: Waiting = [(run, pool.path_of(run)) for run in runs]
     with Interruption() as stop:
         stop.armed = True
         try:
-            while waiting := [run for run in runs if not pool.is_done(run)]:
+            while waiting := [(run, path) for run, path in waiting if not has_ended(path)]:
                 if stop.requested:
                     raise InterruptedRunError("interrupted; what was trained is saved", stop.requested)
-                for worker in team:
-                    worker.look()
-                _begin(waiting, team, pool, workers)
-                show(_standing(runs, waiting, team))
+                for worker in list(team):
+                    _look(worker, team, failures)
+                _begin(waiting, team, workers)
+                show(_standing(len(runs), waiting, team))
                 time.sleep(LOOK)
         finally:
             for worker in team:
@@ -110,10 +126,26 @@ def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
     show(Standing(len(runs), len(runs), ()))
 
 
-def _begin(waiting: list[Run], team: list[_Worker], pool: Pool, workers: int) -> None:
+def _look(worker: _Worker, team: list[_Worker], failures: Counter[Path]) -> None:
+    """Find out whether a worker's run is over; raises HighwayError where it failed again."""
+    reason = worker.look()
+    if reason is None:
+        return
+    run, worker.run = worker.run, None
+    if worker.dead:
+        team.remove(worker)
+        worker.dismiss()
+        worker.wait()
+    # Otherwise another process was faster: what it does is waited for, what it did is taken.
+    if reason and run and not has_ended(worker.path) and not is_locked(worker.path):
+        failures[worker.path] += 1
+        if failures[worker.path] >= ATTEMPTS:
+            raise HighwayError(f"the run {run.label} ({worker.path}) failed: {reason}; the same command goes on with it")
+
+
+def _begin(waiting: Waiting, team: list[_Worker], workers: int) -> None:
     """Give runs to workers without one; a spec that two labels share is run once, and one that another process has is left to it."""
-    for run in list(waiting):
-        path = pool.path_of(run)
+    for run, path in waiting:
         if path in [worker.path for worker in team if worker.run] or (path.is_dir() and is_locked(path)):
             continue
         free = next((worker for worker in team if worker.run is None), None)
@@ -125,10 +157,10 @@ def _begin(waiting: list[Run], team: list[_Worker], pool: Pool, workers: int) ->
         free.begin(run, path)
 
 
-def _standing(runs: list[Run], waiting: list[Run], team: list[_Worker]) -> Standing:
+def _standing(runs: int, waiting: Waiting, team: list[_Worker]) -> Standing:
     busy = [(worker.run, worker.path) for worker in team if worker.run]
     running = tuple((run.label, epochs_done(path), run.spec.training.epochs) for run, path in busy)
-    return Standing(len(runs) - len(waiting), len(runs), running)
+    return Standing(runs - len(waiting), runs, running)
 
 
 def epochs_done(path: Path) -> int:

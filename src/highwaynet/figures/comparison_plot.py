@@ -7,8 +7,12 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from highwaynet.figures.style import COLOURS, FRAME, WIDTH, Values, colour_bar, house_style
+
+SMALLEST = 1e-6
+"""Losses below have the colour of this one."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +36,14 @@ def draw_accuracies(rows: Sequence[Compared], source: str = "paper") -> Figure:
             if row.paper is not None:
                 axes.errorbar([row.paper], [place], xerr=[row.spread or np.nan], color=COLOURS[1], marker="D", linestyle="", capsize=3)
             axes.plot(row.here, [place] * len(row.here), linestyle="", marker="o", color=COLOURS[0], alpha=0.7)
-        handles = [
-            Line2D([], [], linestyle="", marker="o", color=COLOURS[0], label="here, a dot for each seed"),
-            Line2D([], [], linestyle="", marker="D", color=COLOURS[1], label=source),
-        ]
+        handles = [Line2D([], [], linestyle="", marker="o", color=COLOURS[0], label="here, a dot for each seed")]
+        if any(row.paper is not None for row in rows):
+            handles.append(Line2D([], [], linestyle="", marker="D", color=COLOURS[1], label=source))
         figure.legend(handles=handles, loc="outside upper center", ncols=2)
-        axes.set_yticks(range(len(rows)), [row.label for row in rows])
+        axes.set_yticks(range(len(rows)), [row.label if row.here else f"{row.label}\n(no result here)" for row in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlabel("test accuracy, %")
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
         return figure
 
 
@@ -49,13 +53,14 @@ def draw_grid(losses: Values, rows: Sequence[str], columns: Sequence[str], below
         figure = Figure(figsize=(max(WIDTH, 1.4 + 0.85 * len(columns)), 1.6 + 0.34 * len(rows)))
         axes = figure.subplots()
         finite = losses[np.isfinite(losses)]
-        norm = LogNorm(max(float(finite.min(initial=1.0)), 1e-6), max(float(finite.max(initial=1.0)), 2 * below))
-        image = axes.imshow(np.where(np.isfinite(losses), losses, np.nan), norm=norm, cmap="viridis_r", aspect="auto")
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (below, below)
+        norm = LogNorm(max(min(low, below), SMALLEST), max(high, 2 * below))
+        image = axes.imshow(np.where(np.isfinite(losses), np.maximum(losses, SMALLEST), np.nan), norm=norm, cmap="viridis_r", aspect="auto")
         for row in range(len(rows)):
             for column in range(len(columns)):
                 loss = float(losses[row, column])
                 text = f"{loss:.2g}" if np.isfinite(loss) else "×"
-                dark = np.isfinite(loss) and norm(loss) > 0.5
+                dark = np.isfinite(loss) and norm(max(loss, SMALLEST)) > 0.5
                 weight = "bold" if loss < below else "normal"
                 axes.text(column, row, text, ha="center", va="center", fontsize=8.5, fontweight=weight, color="white" if dark else "black")
         axes.grid(False)

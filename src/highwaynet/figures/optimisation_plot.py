@@ -36,6 +36,8 @@ def draw_speed(curves: Curves, loss: float) -> Figure:
         figure = Figure(figsize=(1.5 * WIDTH, 4.0))
         axes = figure.subplots()
         _draw(axes, curves)
+        if not any(curves.values()):  # all diverged: a line alone gives no scale
+            axes.set(xlim=(1, 10), ylim=(0.1 * loss, 1000 * loss))
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(plain_numbers()[0])
         axes.xaxis.set_minor_formatter(plain_numbers()[1])
@@ -55,7 +57,7 @@ def _draw(axes: Axes, curves: Curves) -> None:
             range(1, len(values) + 1), values, color=KIND_COLOURS[kind], linestyle=DASHES[place], marker=marker, label=f"{kind}, {depth}"
         )
     axes.set_xlabel("epoch")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     log_scale(axes.yaxis)
 
 

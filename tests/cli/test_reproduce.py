@@ -1,0 +1,211 @@
+"""`highway reproduce` as people type it: list, plan, smoke, what is refused, and going on after Ctrl-C and kills."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwaynet.base.errors import InputError
+from highwaynet.cli.reproduce import _duration, reproduce_command
+from highwaynet.experiments.records import load_claim, load_plan
+from highwaynet.experiments.registry import CLAIMS
+from support import Highway
+
+CLOCKS = {"timing.jsonl", "environment.json"}
+
+
+def start(name: str, out: Path, *flags: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", "-m", "highwaynet", "reproduce", name, "--scale", "smoke", "--out", str(out), *flags]
+    # The data cannot be found: smoke must not need any.
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120", "HIGHWAYNET_DATA": "/nowhere"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=out.parent)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    return output, errors
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What has to be the same in two folders of a claim: everything that does not depend on the clock."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name not in CLOCKS}
+
+
+def wait_for_an_epoch(out: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not list(out.glob("runs/*/history.jsonl")):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def workers_of(parent: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(folder.name))
+    return found
+
+
+def refused(result: Any, sentence: str) -> None:
+    assert sentence in result.stderr
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    assert result.stderr.startswith("highway: ")
+    assert result.stderr.count("\n") == 1, "one sentence"
+
+
+@pytest.fixture(scope="module")
+def fig1(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """Figure 1 at scale smoke, in peace: the folder of all claims, and what was said; tests must not change it."""
+    out = tmp_path_factory.mktemp("calm") / "out"
+    return out, *finish(start("fig1", out, "--workers", "2"))
+
+
+@pytest.fixture(scope="module")
+def fig2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of figure 2, whose runs are asked about their gates."""
+    out = tmp_path_factory.mktemp("inside") / "out"
+    output, errors = finish(start("fig2", out))
+    assert "asking mnist: gates" in errors
+    assert "65" in output
+    return out
+
+
+def test_list_says_what_there_is(highway: Highway, fig1: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    result = highway("reproduce", "list", "--out", fig1[0])
+    assert result.returncode == 0, result.stderr
+    assert all(name in result.stdout for name in CLAIMS)
+    assert "smoke: not judged" in result.stdout
+    assert "next: highway reproduce NAME --plan" in result.stdout
+    reproduce_command("list", as_json=True, out=fig1[0])
+    answer = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in answer] == list(CLAIMS)
+    assert [one["done"] for one in answer] == [{"smoke": "not judged"}] + [{}] * (len(CLAIMS) - 1)
+
+
+def test_plan_says_what_it_takes_and_writes_nothing(highway: Highway, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = highway("reproduce", "fig1", "--scale", "smoke", "--plan", "--workers", "2")
+    assert result.returncode == 0, result.stderr
+    assert "runs: 12\n" in result.stdout
+    assert "  2 × 20-layer plain on digits, epochs: 4\n" in result.stdout
+    assert "rule: 100 layers: the best highway-100 ends at least 100 times below the best plain-100; 10 times: partly\n" in result.stdout
+    assert re.search(r"this takes about \d+ s here with 2 runs at a time\n$", result.stdout)
+    assert not list(tmp_path.iterdir())
+    reproduce_command("thousand", scale="smoke", plan=True, as_json=True, workers=1, out=tmp_path / "out")
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["runs"] == [{"label": "highway-1000-1", "epochs": 3, "done": False}]
+    assert 0 < answer["seconds"] < 60
+    assert not list(tmp_path.iterdir())
+
+
+def test_smoke_says_what_it_is(fig1: tuple[Path, str, str]) -> None:
+    out, output, errors = fig1
+    assert "note: digits, networks 20 and 28 wide" in errors
+    assert "says nothing about the paper" in errors
+    assert re.search(r"this takes about \d+ s here with 2 runs at a time; Ctrl-C stops, and the same command goes on\n", errors)
+    assert "12 of 12 runs done" in errors
+    assert "verdict: not judged (scale smoke)" in output
+    folder = out / "fig1-smoke"
+    assert f"figure: {folder / 'figures' / 'fig1.png'}\nrecord: {folder / 'record.json'}\n" in output
+    assert sorted(path.name for path in out.iterdir()) == ["fig1-smoke", "runs"]
+    assert sorted(path.name for path in folder.iterdir()) == ["figures", "plan.json", "record.json", "runs"]
+    assert len(list((out / "runs").iterdir())) == 12
+    record = load_claim(folder)
+    assert record
+    assert [(run.status, run.epochs) for run in record.runs] == [("finished", 10 if "left" in run.label else 4) for run in record.runs]
+    assert {path.name for path in (folder / "runs").iterdir()} == {run.label for run in record.runs}
+    assert (folder / "figures" / "fig1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_neither_ctrl_c_nor_kills_change_anything(fig1: tuple[Path, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    process = start("fig1", out, "--workers", "2")
+    wait_for_an_epoch(out, process)
+    workers = workers_of(process.pid)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == "highway: interrupted; what was trained is saved; go on with: the same command"
+    assert "Traceback" not in errors
+    assert output == ""
+    assert workers
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert not (out / "fig1-smoke" / "record.json").exists()
+
+    process = start("fig1", out, "--workers", "1")
+    while not (workers := workers_of(process.pid)):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    os.kill(workers[0], signal.SIGKILL)
+    while not set(workers_of(process.pid)) - set(workers):  # another one is there
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    process.kill()
+    process.communicate(timeout=60)
+
+    output, _ = finish(start("fig1", out, "--workers", "2", "--json"))
+    assert files(out / "fig1-smoke") == files(fig1[0] / "fig1-smoke")
+    assert json.loads(output)["folder"] == str(out / "fig1-smoke")
+    assert not list(out.rglob("*.tmp"))
+    reproduce_command("fig1", scale="smoke", out=out)
+    errors = capsys.readouterr().err
+    assert "runs: 12, 12 of them there already\n" in errors
+    assert "timing" not in errors
+    assert files(out / "fig1-smoke") == files(fig1[0] / "fig1-smoke")
+
+
+def test_runs_are_shared_by_claims_and_taken_from_other_folders(fig2: Path, tmp_path: Path) -> None:
+    runs = sorted(path.name for path in (fig2 / "runs").iterdir())
+    output, errors = finish(start("fig4", tmp_path / "out", "--reuse", str(fig2 / "runs")))
+    assert "runs: 2, 2 of them there already (2 from --reuse)\n" in errors
+    assert "verdict: not judged" in output
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["fig4-smoke"]
+    record, plan = load_claim(tmp_path / "out" / "fig4-smoke"), load_plan(tmp_path / "out" / "fig4-smoke")
+    assert record
+    assert plan
+    assert plan.there == plan.runs == ("mnist", "cifar-100")
+    assert record.made_before == 2
+    assert record.figures == ("fig4-mnist.png", "fig4-cifar-100.png")
+    _, errors = finish(start("fig3", fig2))
+    assert "runs: 2, 2 of them there already\n" in errors
+    assert sorted(path.name for path in (fig2 / "runs").iterdir()) == runs
+
+
+def test_what_is_refused_is_refused_in_a_sentence(highway: Highway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused(highway("reproduce", "fig5", HIGHWAYNET_DATA="/nowhere"), "unknown claim 'fig5': did you mean 'fig4'? Allowed: fig1, ")
+    refused(highway("reproduce", "fig2", HIGHWAYNET_DATA="/nowhere"), "data.name = 'mnist': not found below /nowhere; get it with")
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("fig2").mkdir()
+    Path("fig2", "mine").touch()
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("file is a file: name another folder with --out", {"out": Path("file")}),
+        (r"fig2 holds something else \(it has no plan.json\)", {"out": Path()}),
+        ("--reuse nothing: no such folder", {"reuse": [Path("nothing")]}),
+        ("--reuse file: no such folder", {"reuse": [Path("file")]}),
+        ("--seeds 2: fig2 has seeds of its own at scale laptop", {"seeds": 2}),
+    ]
+    for sentence, arguments in cases:
+        with pytest.raises(InputError, match=sentence):
+            reproduce_command("fig2", **arguments)
+    with pytest.raises(InputError, match=r"table3 is not run at scale laptop: .* run --scale paper on a GPU"):
+        reproduce_command("table3")
+    with pytest.raises(InputError, match="--out file: this is a file; name a folder"):
+        reproduce_command("list", out=Path("file"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fig2", "file"]
+
+
+def test_times_as_people_say_them() -> None:
+    assert [_duration(seconds) for seconds in (0.1, 89, 100, 3600, 7300)] == ["1 s", "89 s", "2 minutes", "60 minutes", "2.0 hours"]

@@ -1,0 +1,151 @@
+"""What runs would have left, written by hand: rules and figures see nothing else."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from highwaynet.analysis.records import About, EvaluationRecord, Flow, FlowRecord, GatesRecord, LesionsRecord, RoutingRecord
+from highwaynet.experiments.claims import Claim, Scale, Verdict
+from highwaynet.experiments.evidence import RECORD_NAMES, Evidence, RunEvidence
+from highwaynet.experiments.records import ClaimRecord, PlanRecord, rule_texts
+from highwaynet.experiments.reproduce import judged
+from highwaynet.experiments.specs import run_spec
+from highwaynet.figures.style import to_svg
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.records import EpochRecord, Score
+from highwaynet.runs.spec import RunSpec
+
+ORIGIN = {"fingerprint": "", "about": About(data="mnist", network="50-layer highway", seed=1, epochs=5), "part": "train", "samples": 1000}
+LAYERS, BLOCKS = 49, 6
+
+
+@dataclass(frozen=True)
+class Fake:
+    """A run: the training losses of its epochs, how it ended, and the answers to questions."""
+
+    losses: Sequence[float] = (1.0, 0.1)
+    finished: bool = True
+    records: Mapping[str, Any] = field(default_factory=dict)
+    accuracy: float = 0.9
+    spec: RunSpec | None = None
+
+
+DIVERGED = Fake((), finished=False)
+
+
+def mnist_spec(**network: Any) -> RunSpec:
+    return run_spec({"name": "fc-highway", "depth": 50} | network, "mnist", {"epochs": 5})
+
+
+def write_run(folder: Path, fake: Fake, spec: RunSpec) -> None:
+    folder.mkdir(parents=True)
+    (folder / "spec.toml").write_text((fake.spec or spec).to_toml())
+    lines = [
+        EpochRecord(epoch=number, step=number, learning_rate=0.1, train_loss=loss, train_accuracy=fake.accuracy).model_dump_json()
+        for number, loss in enumerate(fake.losses, start=1)
+    ]
+    if lines:
+        (folder / "history.jsonl").write_text("\n".join(lines) + "\n")
+    for name, record in fake.records.items():
+        RunDirectory(folder).save_record(RECORD_NAMES[name], record)
+
+
+def evidence_of(folder: Path, fakes: Mapping[str, Fake], scale: Scale = "laptop", specs: Mapping[str, RunSpec] | None = None) -> Evidence:
+    """The evidence of runs with these labels."""
+    runs = []
+    for label, fake in fakes.items():
+        write_run(folder / label, fake, (specs or {}).get(label) or mnist_spec())
+        runs.append(RunEvidence(label, folder / label, "finished" if fake.finished else "diverged"))
+    return Evidence(scale, runs)
+
+
+def judge(claim: Claim, evidence: Evidence) -> ClaimRecord:
+    """The record of a claim, without figures."""
+    labels = tuple(run.label for run in evidence)
+    return judged(claim, evidence, PlanRecord(claim=claim.name, scale=evidence.scale, rules=rule_texts(claim), runs=labels, there=()))
+
+
+def drawn(claim: Claim, evidence: Evidence) -> list[str]:
+    """The names of a claim's figures, after they were drawn and brought to paper without a warning."""
+    figures = claim.draw(evidence)
+    for figure, caption in figures.values():
+        assert caption.endswith(".")
+        assert len(to_svg(figure)) > 1000
+    return list(figures)
+
+
+def verdicts(record: ClaimRecord) -> dict[str, Verdict]:
+    return {rule.name: rule.verdict for rule in record.rules}
+
+
+def found(record: ClaimRecord, name: str) -> str:
+    return next(rule.found for rule in record.rules if rule.name == name)
+
+
+def score(loss: float = 0.1, accuracy: float = 0.9) -> Score:
+    return Score(loss=loss, accuracy=accuracy, samples=1000)
+
+
+def evaluation(accuracy: float) -> dict[str, EvaluationRecord]:
+    record = EvaluationRecord(fingerprint="", parameters=12_345, train=score(), validation=None, test=score(accuracy=accuracy))
+    return {"evaluation": record}
+
+
+def gates(*, fell: float = 0.8, opened: int = 2, often: int = 0, early: float = 0.9, first: int = 15, rises: bool = True) -> GatesRecord:
+    """Biases of which a share fell, a sample that opens so many gates, and whose outputs change in the first layers to some share."""
+    size = LAYERS * BLOCKS
+    bias = np.where(np.arange(size) < fell * size, -2.5, -1.5).reshape(BLOCKS, LAYERS).T + 0.001 * np.arange(LAYERS)[:, None] * rises
+    sample = np.where(np.arange(size) < opened, 0.9, 0.01).reshape(LAYERS, BLOCKS)
+    mean = np.where(np.arange(size) < often, 0.9, 0.01).reshape(LAYERS, BLOCKS) - 0.0001 * np.arange(LAYERS)[:, None] * rises
+    steps = np.where(np.arange(LAYERS) < first, early / (first - 1), (1 - early) / (LAYERS - first))
+    steps[0] = 0
+    return GatesRecord(
+        **ORIGIN,
+        start_bias=np.full(LAYERS, -2.0),
+        bias=bias,
+        mean=mean,
+        sample=0,
+        sample_gates=sample,
+        sample_outputs=np.repeat(np.cumsum(steps)[:, None], BLOCKS, axis=1),
+        open_share=np.full(LAYERS, 0.01),
+        closed_share=np.full(LAYERS, 0.9),
+        sparsity=np.linspace(0.8, 1, 7),
+    )
+
+
+def routing(*, static: float = 0.5, early: float = 0.9) -> RoutingRecord:
+    """Training accuracy 0.9, or this with gates at their mean; classes differ in the first 15 layers by this share."""
+    layers = np.where(np.arange(LAYERS) < 15, math.sqrt(early / 15), math.sqrt((1 - early) / (LAYERS - 15)))
+    signs = np.array([(-1) ** number for number in range(10)])
+    return RoutingRecord(
+        **ORIGIN,
+        class_names=tuple(map(str, range(10))),
+        class_samples=(100,) * 10,
+        mean=np.full((LAYERS, BLOCKS), 0.5),
+        class_mean=0.5 + signs[:, None, None] * np.repeat(layers[:, None], BLOCKS, axis=1)[None],
+        distance=np.ones((10, 10)) - np.eye(10),
+        input_share=np.full(LAYERS, 0.5),
+        class_share=np.full(LAYERS, 0.5),
+        intact=score(accuracy=0.9),
+        static=score(accuracy=static),
+    )
+
+
+def lesions(busy: Sequence[int], times: float = 10.0, intact: float = 0.1) -> LesionsRecord:
+    """A network in which these layers matter."""
+    closed = tuple(score(times * intact if number in busy else intact) for number in range(1, LAYERS + 1))
+    return LesionsRecord(**ORIGIN, intact=score(intact), closed=closed)
+
+
+def flow(*findings: str, variance: Sequence[float] = (1.0, 0.5)) -> FlowRecord:
+    """A network of two layers with these failures at the start."""
+    values = np.array(variance)
+    column = np.ones(2)
+    moment = Flow(
+        mean=column, variance=values, dead=0 * column, gradient=column, signal_gradient=column, loss=2.3, findings=tuple(findings)
+    )
+    return FlowRecord(**ORIGIN, kind="plain", activation="relu", init="he", layers=("1", "2"), start=moment, trained=moment)

@@ -1,0 +1,70 @@
+"""What rules see of runs."""
+
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.fakes import DIVERGED, Fake, evaluation, evidence_of
+from highwaynet.analysis.records import FlowRecord
+from highwaynet.base.errors import InputError
+from highwaynet.experiments.evidence import RunEvidence, ask, keep, needs_data
+from highwaynet.runs.directory import RunDirectory
+
+
+def test_labels_end_in_a_number_or_not_at_all(tmp_path: Path) -> None:
+    labels = ["left-highway-10-1", "left-highway-10-2", "left-highway-100-1", "left-highway-10-x", "left-highway-10"]
+    evidence = evidence_of(tmp_path, dict.fromkeys(labels, Fake()))
+    assert [run.label for run in evidence.labelled("left-highway-10")] == ["left-highway-10-1", "left-highway-10-2", "left-highway-10"]
+    assert [run.label for run in evidence.labelled("left-highway-100")] == ["left-highway-100-1"]
+    assert evidence.labelled("left") == []
+    assert [run.label for run in evidence] == labels
+    assert "left-highway-10" in evidence
+    assert "right" not in evidence
+    assert evidence["left-highway-10"].label == "left-highway-10"
+
+
+def test_the_best_loss_is_the_lowest_and_none_where_it_diverged(tmp_path: Path) -> None:
+    evidence = evidence_of(
+        tmp_path, {"good": Fake((2.0, 0.25, 0.5), records=evaluation(0.75)), "late": Fake((2.0, 1.0), finished=False), "at-once": DIVERGED}
+    )
+    assert [run.best_loss for run in evidence] == [0.25, math.inf, math.inf]
+    assert [run.losses for run in evidence] == [[2.0, 0.25, 0.5], [2.0, 1.0], []]
+    assert [run.finished for run in evidence] == [True, False, False]
+    assert evidence["good"].test.accuracy == 0.75
+    assert evidence["good"].parameters == 12_345
+    assert evidence["good"].spec.network.depth == 50
+
+
+def test_a_record_that_is_missing_is_named(tmp_path: Path) -> None:
+    evidence = evidence_of(tmp_path, {"good": Fake()})
+    with pytest.raises(InputError, match="good has no record flow: run `highway reproduce` again"):
+        evidence["good"].record("flow", FlowRecord)
+
+
+def test_what_is_kept_of_a_run(finished_run: Callable[[], RunDirectory], tmp_path: Path) -> None:
+    run = RunDirectory(shutil.copytree(finished_run().path, tmp_path / "run"))
+    assert needs_data(run, ("gates", "flow"))
+    ask(run, ("gates", "flow"))
+    assert not needs_data(run, ("gates", "flow"))
+    assert not needs_data(run, ())
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "history.jsonl").write_text("of an earlier run\n")
+    (tmp_path / "kept" / "more").write_text("of an earlier run\n")
+    keep(run, ("flow",), tmp_path / "kept")
+    assert sorted(str(path.relative_to(tmp_path / "kept")) for path in (tmp_path / "kept").rglob("*") if path.is_file()) == [
+        "analysis/flow.json",
+        "data.json",
+        "environment.json",
+        "history.jsonl",
+        "spec.toml",
+        "timing.jsonl",
+    ]
+    kept = RunEvidence("kept", tmp_path / "kept", "finished")
+    assert kept.spec == run.read_spec()
+    assert kept.history == run.read_history()
+    assert kept.record("flow", FlowRecord) == run.load_record("flow", FlowRecord)
+    keep(run, (), tmp_path / "kept")
+    assert not (tmp_path / "kept" / "analysis").exists()

@@ -1,0 +1,245 @@
+"""From a claim to its record, with a claim of three runs of a second each."""
+
+import dataclasses
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwaynet.base.errors import InputError
+from highwaynet.experiments import reproduce as module
+from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale
+from highwaynet.experiments.evidence import Evidence
+from highwaynet.experiments.pool import Pool
+from highwaynet.experiments.records import load_claim, load_plan, rule_texts
+from highwaynet.experiments.registry import CLAIMS
+from highwaynet.experiments.reproduce import judged, prepare, reproduce, stored_evidence
+from highwaynet.experiments.runner import Standing
+from highwaynet.experiments.specs import over_seeds, run_spec
+from highwaynet.runs.lock import FolderLock
+from highwaynet.training.divergence import DivergenceError
+from highwaynet.training.loop import train
+
+
+class Silent:
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
+
+    def show(self, standing: Standing) -> None:
+        pass
+
+
+def plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
+    if scale == "paper":
+        return ()
+    wild = {"name": "fc-plain", "depth": 30, "width": 12, "activation": "relu", "init": "he"}
+    network, training = {"name": "fc-highway", "depth": 3, "width": 5}, {"epochs": 1, "batch_size": 128}
+    return (
+        *over_seeds("tame", network, "digits", training, seeds or 1, ("evaluation", "flow")),
+        Run("wild", run_spec(wild, "digits", {"epochs": 2, "learning_rate": 1e5}), ("evaluation",)),
+    )
+
+
+def draw(evidence: Evidence) -> Any:
+    from highwaynet.figures.curves import Curve, draw_curves
+
+    return {"curves": (draw_curves([Curve(run.label, "black", run.history) for run in evidence if run.finished]), "Curves.")}
+
+
+def by_accuracy(evidence: Evidence) -> Outcome:
+    return Outcome("partly", f"accuracy {evidence['tame-1'].test.accuracy}, wild {evidence['wild'].status}")
+
+
+CLAIM = Claim(
+    "toy",
+    "A toy",
+    "It works.",
+    plan,
+    (Rule("works", "it works", "it is run", by_accuracy),),
+    draw,
+    lambda evidence: [Row("runs", "2", str(len(list(evidence))))],
+    {"laptop": "a note"},
+)
+
+
+def train_here(runs: list[Run], pool: Pool, workers: int, show: Callable[[Standing], None]) -> None:
+    """What the workers do, in this process."""
+    for run in runs:
+        if not pool.is_done(run):
+            try:
+                train(run.spec, pool.path_of(run))
+            except DivergenceError:
+                continue
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "run_all", train_here)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What has to be the same in two folders of a claim."""
+    clocks = {"timing.jsonl", "environment.json"}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name not in clocks}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the claim was reproduced; tests must not change it."""
+    out = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "run_all", train_here)
+        reproduce(prepare(CLAIM, "laptop", None, out, []), 1, Silent())
+    return out
+
+
+def test_what_is_in_the_folder(made: Path) -> None:
+    assert sorted(files(made / "toy")) == [
+        "figures/curves.png",
+        "plan.json",
+        "record.json",
+        "runs/tame-1/analysis/evaluation.json",
+        "runs/tame-1/analysis/flow.json",
+        "runs/tame-1/data.json",
+        "runs/tame-1/history.jsonl",
+        "runs/tame-1/spec.toml",
+        "runs/wild/data.json",
+        "runs/wild/spec.toml",
+    ]
+    record = load_claim(made / "toy")
+    assert record
+    assert [(run.label, run.status, run.epochs) for run in record.runs] == [("tame-1", "finished", 1), ("wild", "diverged", 0)]
+    assert (record.verdict, record.made_before, record.note, record.figures) == ("partly", 0, "a note", ("curves.png",))
+    assert record.rules[0].written_before
+    assert [row.here for row in record.rows] == ["2"]
+
+
+def test_the_record_follows_from_what_is_stored(made: Path) -> None:
+    record, before = load_claim(made / "toy"), load_plan(made / "toy")
+    assert record
+    assert before
+    assert judged(CLAIM, stored_evidence(made / "toy", record), before).model_copy(update={"figures": record.figures}) == record
+
+
+def test_the_same_again_is_the_same(made: Path, tmp_path: Path) -> None:
+    reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    assert files(tmp_path / "toy") == files(made / "toy")
+    reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    assert files(tmp_path / "toy") == files(made / "toy"), "nor does anything change where all is done"
+
+
+def test_the_rules_are_written_before_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def look(runs: list[Run], pool: Pool, workers: int, show: Callable[[Standing], None]) -> None:
+        seen.append((load_plan(tmp_path / "toy"), [path.name for path in tmp_path.iterdir()]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "run_all", look)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    ((before, names),) = seen
+    assert before
+    assert before.rules == rule_texts(CLAIM)
+    assert before.runs == ("tame-1", "wild")
+    assert before.there == ()
+    assert names == ["toy"]
+
+
+def test_runs_that_were_there_before_the_rules_are_counted(made: Path, tmp_path: Path) -> None:
+    record = reproduce(prepare(CLAIM, "laptop", None, tmp_path, [made / "runs"]), 1, Silent())
+    assert record.made_before == 2
+    assert load_plan(tmp_path / "toy").there == ("tame-1", "wild")  # type: ignore[union-attr]
+    assert not (tmp_path / "runs").exists(), "all of them are somebody else's"
+
+
+def test_more_seeds_keep_what_is_there(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    record = reproduce(prepare(CLAIM, "laptop", 2, tmp_path, []), 1, Silent())
+    assert [run.label for run in record.runs] == ["tame-1", "tame-2", "wild"]
+    assert record.made_before == 0, "the first ones were made under the same rules"
+    record = reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    assert files(tmp_path / "toy") == files(made / "toy"), "nothing is left of the second seed"
+
+
+def test_a_rule_that_was_changed_after_the_runs_is_marked(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    lenient = dataclasses.replace(CLAIM, rules=(dataclasses.replace(CLAIM.rules[0], text="whatever comes"),))
+    record = reproduce(prepare(lenient, "laptop", None, tmp_path, []), 1, Silent())
+    assert not record.rules[0].written_before
+    assert load_plan(tmp_path / "toy") == load_plan(made / "toy")
+    record = reproduce(prepare(lenient, "laptop", 2, tmp_path, []), 1, Silent())
+    assert record.rules[0].written_before, "of the new runs"
+    assert load_plan(tmp_path / "toy").there == ("tame-1", "wild")  # type: ignore[union-attr]
+
+
+def test_what_a_killed_process_left_half_written_is_made_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made / "runs", tmp_path / "runs")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "judged", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    folder = tmp_path / "toy"
+    assert load_claim(folder) is None
+    (folder / ".record.json.123.tmp").write_text("{")
+    (folder / "runs" / "tame-1" / "history.jsonl").write_text("{")
+    (folder / "runs" / "wild" / ".spec.toml.123.tmp").write_text("{")
+    (folder / "figures").mkdir()
+    (folder / "figures" / "half.png").touch()
+    reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    mine, theirs = files(folder), files(made / "toy")
+    assert mine.pop("plan.json") != theirs.pop("plan.json"), "here the runs were there first"
+    assert mine.keys() == theirs.keys()
+    assert all(mine[name] == theirs[name] for name in theirs if name != "record.json")
+
+
+def test_two_do_not_write_to_a_folder_at_once(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    lock = FolderLock(tmp_path / "toy")
+    assert lock.attempt()
+    done = threading.Event()
+    job = prepare(CLAIM, "laptop", None, tmp_path, [])
+    thread = threading.Thread(target=lambda: (reproduce(job, 1, Silent()), done.set()))
+    thread.start()
+    assert not done.wait(0.5)
+    lock.release()
+    thread.join(60)
+    assert done.is_set()
+    assert files(tmp_path / "toy") == files(made / "toy")
+
+
+def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="toy is not run at scale paper: choose another one with --scale"):
+        prepare(CLAIM, "paper", None, tmp_path, [])
+    with pytest.raises(InputError, match=r"--seeds 3: fig2 has seeds of its own at scale smoke; leave it out"):
+        prepare(CLAIMS["fig2"], "smoke", 3, tmp_path, [])
+    monkeypatch.setenv("HIGHWAYNET_DATA", str(tmp_path / "nothing"))
+    for name in ("fig2", "table1", "thousand", "initialisation", "report2016", "report2021"):
+        with pytest.raises(InputError, match="not found below"):
+            prepare(CLAIMS[name], "laptop", None, tmp_path, [])
+    assert not list(tmp_path.iterdir())
+
+
+def test_runs_without_answers_need_their_data(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(module, "_check_data", lambda runs: checked.extend(run.label for run in runs))
+    prepare(CLAIM, "laptop", None, tmp_path, [made / "runs"])
+    assert checked == []
+    shutil.copytree(made / "runs", tmp_path / "runs")
+    for path in (tmp_path / "runs").rglob("flow.json"):
+        path.unlink()
+    prepare(CLAIM, "laptop", None, tmp_path, [])
+    assert checked == ["tame-1"]
+
+
+def test_smoke_lies_beside_laptop(made: Path, tmp_path: Path) -> None:
+    record = reproduce(prepare(CLAIM, "smoke", None, tmp_path, [made / "runs"]), 1, Silent())
+    assert record.verdict == "not judged"
+    assert [rule.verdict for rule in record.rules] == ["not judged"]
+    assert [path.name for path in tmp_path.iterdir()] == ["toy-smoke"]
