@@ -16,13 +16,14 @@ from highwaynet.runs.directory import RunDirectory
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "results" / "inside"
+FLOW = ROOT / "results" / "report2021"
 NAMES = {"mnist-50": "MNIST", "cifar-100-50": "CIFAR-100"}
 
 
 def evidence() -> Evidence:
     """All networks, as the rules of the claims see them."""
     runs = [RunEvidence(name.removesuffix("-50"), FOLDER / name, "finished") for name in NAMES]
-    return Evidence("laptop", [*runs, *(RunEvidence(case.label, FOLDER / f"plain-{case.label}", "finished") for case in CASES)])
+    return Evidence("laptop", [*runs, *(RunEvidence(case.label, FLOW / "runs" / case.label, "finished") for case in CASES)])
 
 
 class Network:
@@ -112,7 +113,7 @@ def flow_section() -> str:
         lines.append(f"| {case.title} | {case.paper} | {' | '.join(numbers)} | {failures} | {percent(accuracy)} | **{word}** |")
     lines += ["", f"Rule: {FLOW_RULE}.", ""]
     for case in CASES:
-        lines += [f"![Signal flow, {case.title}](../results/inside/plain-{case.label}/figures/flow.png)", ""]
+        lines += [f"![Signal flow, {case.title}](../results/report2021/figures/flow-{case.label}.png)", ""]
     return "\n".join(lines)
 
 
@@ -125,9 +126,9 @@ one on MNIST, one on CIFAR-100. Records, histories and specs are in [results/ins
 `python docs/inside.py`. One seed each: a verdict is about these networks. Repeat it with
 
 ```
-highway train results/inside/mnist-50/spec.toml --out runs/mnist-50         # minutes; the same for the other five folders,
-highway train results/inside/cifar-100-50/spec.toml --out runs/cifar-100-50 # this one takes about an hour on one core
-highway inspect runs/mnist-50 --classes 0,7                                 # --classes 0,1 for CIFAR-100, --what flow for the plain ones
+highway reproduce fig2 && highway reproduce fig3 && highway reproduce fig4 && highway reproduce report2021   # an hour of one core
+highway train results/inside/mnist-50/spec.toml --out runs/mnist-50         # what the paper does not have; the same with cifar-100-50
+highway inspect runs/mnist-50 --classes 0,7                                 # --classes 0,1 for CIFAR-100
 highway lesion runs/mnist-50 --what layers,pairs,deletions
 highway lesion runs/mnist-50 --split test
 ```
