@@ -1,10 +1,14 @@
-"""Writes docs/RESULTS.md and the README's table from the records in results/: python docs/results.py (a test fails when they disagree).
+"""Writes docs/RESULTS.md and the tables of README.md and docs/SEARCH.md from the records in results/: python docs/results.py.
 
-A claim's record lies in results/NAME/record.json, as `highway reproduce NAME` made it; claims without one are listed as not run.
+A test fails when they disagree. A claim's record lies in results/NAME/record.json, as `highway reproduce NAME` made it; claims without
+one are listed as not run.
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
+from highwaynet.base.text import loss_text
 from highwaynet.experiments.claims import Claim, Scale
 from highwaynet.experiments.records import ClaimRecord, RowRecord, load_claim
 from highwaynet.experiments.registry import CLAIMS
@@ -14,6 +18,15 @@ RESULTS = ROOT / "results"
 NEEDS_A_GPU = ("table3",)
 """Claims that are not run at scale laptop."""
 BEGIN, END = "<!-- results: written by docs/results.py -->", "<!-- results end -->"
+
+KEYS = {
+    "fig1": ["100 layers", "highway, all depths"],
+    "fig2": ["MNIST: biases", "CIFAR-100: biases"],
+    "fig3": ["MNIST: routes", "CIFAR-100: routes"],
+    "report2016": ["alike"],
+    "report2021": [],
+}
+"""Rules whose numbers stand in the overview; all where a claim has none here."""
 
 HEAD = """# The paper's results, here
 
@@ -54,7 +67,13 @@ def command(claim: Claim, scale: Scale | None = None) -> str:
 
 
 def headline(record: ClaimRecord) -> str:
-    """How many rules hold."""
+    """How many rules hold, and the numbers that tell most."""
+    shown = KEYS.get(record.claim, [rule.name for rule in record.rules])
+    texts = [f"{rule.name}: {rule.found.partition(';')[0]}" for rule in record.rules if rule.name in shown]
+    return "; ".join([_counts(record), *texts])
+
+
+def _counts(record: ClaimRecord) -> str:
     counts: dict[str, int] = {}
     for rule in record.rules:
         counts[rule.verdict] = counts.get(rule.verdict, 0) + 1
@@ -108,7 +127,35 @@ def readme(text: str) -> str:
     return "\n".join([before + BEGIN, *overview("docs/RESULTS.md"), END]) + rest.partition(END)[2]
 
 
+def study_table() -> list[str]:
+    """The paper's study: how many settings train, and how far the best ones come."""
+    short, longer = (
+        {one["label"]: one for one in json.loads((RESULTS / "paper-mnist" / name).read_text(encoding="utf-8"))["configurations"]}
+        for name in ("study.json", "finals.json")
+    )
+    lines = [
+        "| network | settings that train | diverged | best, 5 epochs | ten best, 5 epochs | best, 40 epochs | ten best, 40 epochs |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for label, one in short.items():
+        network = f"{one['axes']['network.name'].removeprefix('fc-')}, {one['axes']['network.depth']} layers"
+        trained = f"{100 * one['trained_share']:.0f} %"
+        numbers = [f"{loss_text(part['top'][0]['value'])} | {_mean(part)}" for part in (one, longer[label])]
+        lines.append(f"| {network} | {trained} | {one['diverged']} | {' | '.join(numbers)} |")
+    return lines
+
+
+def _mean(one: dict[str, Any]) -> str:
+    return f"{loss_text(one['top_mean'])} ± {loss_text(one['top_std'])}"
+
+
+def search_page(text: str) -> str:
+    """docs/SEARCH.md with its table as the records have it."""
+    before, _, rest = text.partition(BEGIN)
+    return "\n".join([before + BEGIN, *study_table(), END]) + rest.partition(END)[2]
+
+
 if __name__ == "__main__":
     (ROOT / "docs" / "RESULTS.md").write_text(page(), encoding="utf-8")
-    path = ROOT / "README.md"
-    path.write_text(readme(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, write in ((ROOT / "README.md", readme), (ROOT / "docs" / "SEARCH.md", search_page)):
+        path.write_text(write(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -167,7 +167,7 @@ def _draw_thousand(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
 
 THOUSAND = Claim(
     "thousand",
-    "Section 1: beyond 1000 layers",
+    "Section 2.2: beyond 1000 layers",
     "In pilot runs plain SGD did not stall beyond 1000 layers.",
     _thousand_plan,
     (
@@ -261,7 +261,7 @@ def _grid_draw(name: str) -> Callable[["Evidence"], Mapping[str, tuple["Figure",
 
 INITIALISATION = Claim(
     "initialisation",
-    "Section 2.3: a negative gate bias is enough",
+    "Section 2.2: a negative gate bias is enough",
     "With a negative gate bias highway networks train whatever the initialisation and activation.",
     _grid_plan,
     (
