@@ -100,6 +100,12 @@ def test_the_page_of_results_is_the_records() -> None:
         assert (ROOT / path).exists(), path
 
 
+def test_the_table_of_the_paper_s_study_is_its_record() -> None:
+    text = (ROOT / "docs" / "SEARCH.md").read_text()
+    assert RESULTS["search_page"](text) == text, "run python docs/results.py"
+    assert text.count("| highway, ") == text.count("| plain, ") == 4
+
+
 def test_the_table_of_results_is_the_records() -> None:
     if RESULTS["BEGIN"] not in README:
         pytest.skip("the README has no place for the table of results yet")
