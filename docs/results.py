@@ -30,8 +30,9 @@ KEYS = {
 
 HEAD = """# The paper's results, here
 
-What the paper and the two reports claim, beside what runs on a laptop gave, with a verdict by rules that are written before the runs
-(`plan.json` beside each record). Made by `highway reproduce NAME`; written from the records in [results](../results) by
+What the paper and the two reports claim, beside what runs on a laptop gave, with a verdict by rules that are written down before the runs
+(`plan.json` beside each record); where runs had been made before, and so may have shaped the rules, it is said.
+Made by `highway reproduce NAME`; written from the records in [results](../results) by
 `python docs/results.py`.
 Scale `laptop` is what two cores do in an evening; [PAPER_SCALE.md](PAPER_SCALE.md) says how to run the original budgets on a GPU.
 
@@ -50,9 +51,10 @@ def overview(link: str) -> list[str]:
         here, scale, verdict = missing(claim), "–", "not run"
         if record is not None:
             here, scale, verdict = headline(record), record.scale, record.verdict
+            verdict += "" if all(rule.written_before for rule in record.rules) else "¹"
         repeat = command(claim, record.scale if record else None)
         lines.append(f"| {title} | {claim.paper} | {here} | {scale} | **{verdict}** | `{repeat}` |")
-    return lines
+    return [*lines, "", "¹ Rules that were written down after runs had been made."]
 
 
 def missing(claim: Claim) -> str:
@@ -89,14 +91,13 @@ def section(claim: Claim) -> list[str]:
     if record is None:
         return [*lines, f"{_sentence(missing(claim))}. Command: `{command(claim)}`.", ""]
     runs = f"{len(record.runs)} run{'s' if len(record.runs) > 1 else ''}"
-    before = f", {record.made_before} of which had been made before the rules were written" if record.made_before else ""
+    before = f", {record.made_before} of which had been made before the rules were written down" if record.made_before else ""
     lines += [f"**{record.verdict}**, scale {record.scale}, {runs}{before}. {_sentence(record.note)}", ""]
     if record.rows:
         lines += ["| | paper | here |", "|---|---|---|", *map(_row, record.rows), ""]
     lines += ["| the paper | rule | here | |", "|---|---|---|---|"]
     for rule in record.rules:
-        late = "" if rule.written_before else " (rule changed after the runs)"
-        lines.append(f"| {rule.name}: {rule.paper} | {rule.text}{late} | {rule.found} | **{rule.verdict}** |")
+        lines.append(f"| {rule.name}: {rule.paper} | {rule.text} | {rule.found} | **{rule.verdict}** |")
     lines.append("")
     for name in record.figures:
         lines += [f"![{claim.title}](../results/{claim.name}/figures/{name})", ""]

@@ -46,7 +46,7 @@ def test_steps_are_timed_on_the_loop_itself() -> None:
 def test_a_run_that_diverges_can_be_timed() -> None:
     spec = run_spec({"name": "fc-plain", "depth": 30, "width": 12, "activation": "relu", "init": "he"}, "digits", {"learning_rate": 1e5})
     step, steps = seconds_of(spec)
-    assert step >= 0
+    assert 0 <= step < 60
     assert steps == 41
 
 

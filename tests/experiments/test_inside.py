@@ -74,7 +74,7 @@ def test_figure_3(tmp_path: Path) -> None:
 
 def test_figure_4(tmp_path: Path) -> None:
     record = judged_lesions(tmp_path / "good", lesions([*range(1, 15), *range(46, 50)]), lesions(range(1, 38)))
-    assert record.verdict == "reproduced"
+    assert set(verdicts(record).values()) == {"partly"}, "the measure was chosen after seeing the curve"
     assert found(record, "MNIST: idle layers").startswith(
         "31 of 49 (63.27\u00a0%), 31 of the 31 layers 15–45; without a layer the loss is 10 times the intact one in the median of layers "
         "1–9, 1.0 times in that of 15–45 (of 49 layers 31 within 1.01"
@@ -95,9 +95,9 @@ def test_idle_layers(busy: range, mnist: str, tmp_path: Path) -> None:
     assert verdicts(judged_lesions(tmp_path, lesions(busy), lesions(())))["MNIST: idle layers"] == mnist
 
 
-@pytest.mark.parametrize(("count", "cifar"), [(36, "reproduced"), (35, "partly"), (20, "partly"), (19, "not reproduced")])
-def test_busy_layers(count: int, cifar: str, tmp_path: Path) -> None:
-    busy = [*range(1, count + 1), *range(41, 50)]
+@pytest.mark.parametrize(("count", "late", "cifar"), [(36, 9, "partly"), (35, 9, "not reproduced"), (35, 0, "partly")])
+def test_busy_layers(count: int, late: int, cifar: str, tmp_path: Path) -> None:
+    busy = [*range(1, count + 1), *range(41, 41 + late)]
     assert verdicts(judged_lesions(tmp_path, lesions(()), lesions(busy)))["CIFAR-100: busy layers"] == cifar
 
 
@@ -115,5 +115,5 @@ def test_runs_that_diverged(claim: Claim, tmp_path: Path) -> None:
     one = evidence_of(tmp_path / "one", {"mnist": Fake(records=answers), "cifar-100": Fake((1.0,), finished=False)})
     record = judge(claim, one)
     assert record.verdict == "partly"
-    assert {rule.verdict for rule in record.rules if rule.name.startswith("MNIST")} == {"reproduced"}
+    assert {rule.verdict for rule in record.rules if rule.name.startswith("MNIST")} == {"partly" if claim is FIG4 else "reproduced"}
     assert drawn(claim, one) == [f"{claim.name}-mnist"]

@@ -168,6 +168,5 @@ def test_who_converges_faster(highway: tuple[float, ...], plain: tuple[float, ..
 def test_epochs_are_counted_from_one(tmp_path: Path) -> None:
     record = judge(CONVERGENCE, convergence(tmp_path, (1e-4,) * 4, (1e-3, 1e-3, 0.5, math.inf)))
     assert found(record, "epochs to 0.01") == (
-        "epochs until then, 10 layers: highway 11, plain 14; 20 layers: highway 11, plain 14; "
-        "50 layers: highway 11, plain never; 100 layers: highway 11, plain never"
+        "epochs until then, 10 layers 11 (plain 14), 20 layers 11 (plain 14), 50 layers 11 (plain never), 100 layers 11 (plain never)"
     )

@@ -25,7 +25,7 @@ FIG2 = CLAIMS["fig2"]
 
 
 def plan() -> PlanRecord:
-    return PlanRecord(claim="fig2", scale="smoke", rules=rule_texts(FIG2), runs=("mnist", "cifar-100"), there=("mnist",))
+    return PlanRecord(claim="fig2", scale="smoke", rules=rule_texts(FIG2), runs={"mnist": "a", "cifar-100": "b"}, there=("mnist",))
 
 
 def record() -> ClaimRecord:

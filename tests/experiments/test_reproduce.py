@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from highwaynet.base.errors import InputError
+from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.experiments import reproduce as module
 from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale
 from highwaynet.experiments.evidence import Evidence
-from highwaynet.experiments.pool import Pool
+from highwaynet.experiments.pool import Pool, key_of
 from highwaynet.experiments.records import load_claim, load_plan, rule_texts
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import judged, prepare, reproduce, stored_evidence
 from highwaynet.experiments.runner import Standing
 from highwaynet.experiments.specs import over_seeds, run_spec
 from highwaynet.runs.lock import FolderLock
+from highwaynet.runs.spec import with_training
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.loop import train
 
@@ -147,7 +148,8 @@ def test_the_rules_are_written_before_the_first_run(tmp_path: Path, monkeypatch:
     ((before, names),) = seen
     assert before
     assert before.rules == rule_texts(CLAIM)
-    assert before.runs == ("tame-1", "wild")
+    assert before.runs == {run.label: key_of(run.spec) for run in CLAIM.plan("laptop", None)}
+    assert list(before.runs) == ["tame-1", "wild"]
     assert before.there == ()
     assert names == ["toy"]
 
@@ -175,8 +177,36 @@ def test_a_rule_that_was_changed_after_the_runs_is_marked(made: Path, tmp_path: 
     assert not record.rules[0].written_before
     assert load_plan(tmp_path / "toy") == load_plan(made / "toy")
     record = reproduce(prepare(lenient, "laptop", 2, tmp_path, []), 1, Silent())
-    assert record.rules[0].written_before, "of the new runs"
+    assert not record.rules[0].written_before, "not before the old runs"
     assert load_plan(tmp_path / "toy").there == ("tame-1", "wild")  # type: ignore[union-attr]
+
+
+def test_other_settings_under_the_same_label_are_another_plan(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+
+    def plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
+        tame, *others = CLAIM.plan(scale, seeds)
+        return (Run(tame.label, with_training(tame.spec, learning_rate=0.123), tame.analyses), *others)
+
+    reproduce(prepare(dataclasses.replace(CLAIM, plan=plan), "laptop", None, tmp_path, []), 1, Silent())
+    before, now = load_plan(made / "toy"), load_plan(tmp_path / "toy")
+    assert before
+    assert now
+    assert (now.runs["wild"], now.there) == (before.runs["wild"], ())
+    assert now.runs["tame-1"] != before.runs["tame-1"]
+
+
+def test_two_with_other_runs_do_not_judge_each_other_s(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    run_all = module.run_all
+
+    def meanwhile(*arguments: Any) -> None:
+        monkeypatch.setattr(module, "run_all", run_all)
+        reproduce(prepare(CLAIM, "laptop", 2, tmp_path, []), 1, Silent())
+
+    monkeypatch.setattr(module, "run_all", meanwhile)
+    with pytest.raises(HighwayError, match=r"another process began toy in .* with other runs"):
+        reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
 
 
 def test_what_a_killed_process_left_half_written_is_made_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from highwaynet.search import creation
 from highwaynet.search.configurations import configurations
 from highwaynet.search.drawing import draw
 from highwaynet.search.spec import StudySpec
+from highwaynet.search.status import standing
 from highwaynet.search.trials import TakenAwayError, Trials, given_up, is_over
 
 OpenStudy = Callable[..., Trials]
@@ -200,6 +201,20 @@ def test_more_trials_are_added_and_the_old_ones_stay(tiny: Callable[..., StudySp
     assert after[:2] == before
 
 
+def test_who_knows_a_smaller_study_comes_to_its_end(tiny: Callable[..., StudySpec], open_study: OpenStudy) -> None:
+    small = open_study(tiny(trials=2))
+    large = open_study(tiny(trials=4))
+    (configuration,) = small.configurations
+    for _ in range(3):  # its workers help with what others have added
+        claim = small.claim(configuration, "worker")
+        assert claim is not None
+        small.finish(claim.trial, TrialState.COMPLETE, 0.5)
+    assert is_over(small.spec, small.all(configuration))
+    assert (standing("x", small.spec, small.all(configuration)).done, standing("x", small.spec, small.all(configuration)).left) == (2, 0)
+    assert not is_over(large.spec, large.all(configuration))
+    assert standing("x", large.spec, large.all(configuration)).left == 1
+
+
 def test_trials_wait_in_the_order_of_their_index(tiny: Callable[..., StudySpec], open_study: OpenStudy) -> None:
     trials = open_study(tiny(trials=12))
     (configuration,) = trials.configurations
@@ -226,6 +241,7 @@ def test_a_silent_worker_elsewhere_loses_its_trial(
     trials = open_study(tiny(trials=1))
     claim = trials.claim(trials.configurations[0], "another-machine-123-abc")
     assert claim is not None
+    trials.ask.troubled = -math.inf
     assert not trials.rescue(), "its sign of life is fresh"
     monkeypatch.setattr(trials.storage, "grace_period", -2)
     assert trials.rescue()

@@ -202,7 +202,8 @@ def _draw(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
 NOTES: dict[Scale, str] = {
     "smoke": "digits, networks 20 and 28 wide, depths 10 and 20, a few epochs: shows that everything works, says nothing about the paper.",
     "laptop": "settings from a search of our own (100 random ones for each depth and kind, 5 epochs; the ten best 40 epochs): left the "
-    "best of those ten for 400 epochs, right the ten best for 40.",
+    "best of those ten for 400 epochs, right the ten best for 40. Settings are chosen after 5 epochs, when deep plain networks have hardly "
+    "begun to train: a longer search might find better ones for them.",
     "paper": "100 random settings for each depth and kind, 400 epochs each; both panels choose among them.",
 }
 FIG1 = Claim(
@@ -229,10 +230,10 @@ def _word(epochs: float) -> str:
 def _faster(evidence: "Evidence") -> Outcome:
     pairs = [tuple(_epochs_until(_best(evidence, kind, depth), FAST) for kind in KINDS) for depth in DEPTHS[evidence.scale]]
     texts = [
-        f"{depth} layers: highway {_word(highway)}, plain {_word(plain)}"
+        f"{depth} layers {_word(highway)} (plain {_word(plain)})"
         for depth, (highway, plain) in zip(DEPTHS[evidence.scale], pairs, strict=True)
     ]
-    return Outcome(counted([highway < plain for highway, plain in pairs], partly=2), "epochs until then, " + "; ".join(texts))
+    return Outcome(counted([highway < plain for highway, plain in pairs], partly=2), "epochs until then, " + ", ".join(texts))
 
 
 def _plan_left(scale: Scale, seeds: int | None) -> tuple[Run, ...]:

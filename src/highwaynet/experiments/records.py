@@ -34,10 +34,10 @@ class PlanRecord(Spec):
     """How large it is run."""
     rules: tuple[RuleText, ...]
     """How it will be judged."""
-    runs: tuple[str, ...]
-    """The labels of its runs."""
+    runs: dict[str, str]
+    """Its runs by label: a checksum of what each computes."""
     there: tuple[str, ...]
-    """Those that were made before this was written, for another claim or purpose."""
+    """Those that were made or begun before this was written, for another claim or purpose."""
 
 
 class RunRecord(Spec):
@@ -59,7 +59,7 @@ class RuleRecord(RuleText):
     found: str
     """The numbers that decide."""
     written_before: bool
-    """Whether it stood in plan.json like this before the first run."""
+    """Whether it stood in plan.json like this before any of the runs was made."""
 
 
 class RowRecord(Spec):

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from highwaynet.base.errors import InputError
+from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import cannot, remove_leftovers
 from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
 from highwaynet.experiments.estimate import estimate
 from highwaynet.experiments.evidence import Evidence, RunEvidence, ask, keep, needs_data
-from highwaynet.experiments.pool import RUNS, Pool
+from highwaynet.experiments.pool import RUNS, Pool, key_of
 from highwaynet.experiments.records import (
     PLAN,
     RECORD,
@@ -119,6 +119,10 @@ def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
         plan = _written_plan(job)
     run_all(list(job.runs), job.pool, workers, display.show)
     with _alone_in(folder):
+        if (now := load_plan(folder)) is None or now.runs != plan.runs:
+            raise HighwayError(
+                f"another process began {claim.name} in {folder} with other runs: use another folder for one of them (--out)"
+            )
         evidence = _collect(job, display)
         record = judged(claim, evidence, plan)
         record = record.model_copy(update={"figures": _draw(claim, evidence, folder / FIGURES)})
@@ -141,13 +145,15 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 def _written_plan(job: Job) -> PlanRecord:
     """The plan, written down if it is a new one: other runs need another."""
-    known, rules, labels = load_plan(job.folder), rule_texts(job.claim), tuple(run.label for run in job.runs)
-    if known is not None and known.runs == labels:
+    known, rules, runs = load_plan(job.folder), rule_texts(job.claim), {run.label: key_of(run.spec) for run in job.runs}
+    if known is not None and known.runs == runs:
         return known
     # Runs that were made under an earlier plan with the same rules were made after the rules.
-    after = set(known.runs) - set(known.there) if known is not None and known.rules == rules else set()
-    there = tuple(run.label for run in job.runs if run.label not in after and job.pool.is_done(run))
-    plan = PlanRecord(claim=job.claim.name, scale=job.scale, rules=rules, runs=labels, there=there)
+    earlier = known.runs if known is not None and known.rules == rules else {}
+    after = {label for label, key in earlier.items() if runs.get(label) == key} - set(known.there if known else ())
+    begun = [run.label for run in job.runs if job.pool.is_done(run) or epochs_done(job.pool.path_of(run))]
+    there = tuple(label for label in begun if label not in after)
+    plan = PlanRecord(claim=job.claim.name, scale=job.scale, rules=rules, runs=runs, there=there)
     save(job.folder, PLAN, plan)
     return plan
 
@@ -178,7 +184,8 @@ def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:
     for rule, text in zip(claim.rules, rule_texts(claim), strict=True):
         outcome = rule.judge(evidence)
         verdict: Verdict = outcome.verdict if judge else "not judged"
-        rules.append(RuleRecord(**text.model_dump(), verdict=verdict, found=outcome.found, written_before=text in plan.rules))
+        before = text in plan.rules and not plan.there
+        rules.append(RuleRecord(**text.model_dump(), verdict=verdict, found=outcome.found, written_before=before))
     return ClaimRecord(
         claim=claim.name,
         title=claim.title,

@@ -52,7 +52,8 @@ def standing(label: str, spec: StudySpec, trials: list["FrozenTrial"]) -> Standi
     sign = -1 if spec.maximises else 1
     best = min((trial for trial in complete if not trial.user_attrs.get("diverged")), key=lambda t: sign * (t.value or 0.0), default=None)
     failures = given_up(trials)
-    ended = [trial for trial in trials if trial.state in {TrialState.COMPLETE, TrialState.PRUNED}]
+    own = [trial for trial in trials if trial.user_attrs.get("index", spec.trials) < spec.trials]  # others may know it with more
+    ended = [trial for trial in own if trial.state in {TrialState.COMPLETE, TrialState.PRUNED}]
     return Standing(
         label=label,
         trials=spec.trials,

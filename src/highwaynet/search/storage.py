@@ -1,6 +1,5 @@
 """Optuna's storages, opened so that several processes can share them, with sentences for what goes wrong."""
 
-import math
 import os
 import sqlite3
 import time
@@ -184,8 +183,8 @@ class Patience:
         self, address: Address, hurry: Callable[[], bool] = lambda: False, tell: Callable[[str], None] = lambda sentence: None
     ) -> None:
         self._address, self._hurry, self._tell = address, hurry, tell
-        self.troubled = -math.inf
-        """When the storage last failed to answer, by the monotonic clock: others could not tell it then that they live."""
+        self.troubled = time.monotonic()
+        """When the storage last failed to answer, or when this began: before, others may not have been able to tell it that they live."""
 
     def __call__(self, call: Callable[[], T]) -> T:
         """The answer to a question that may be asked twice: the storage may have done it before the connection broke.

@@ -147,7 +147,6 @@ def _grow(place: Place, attributes: dict[str, Any]) -> None:
                     storage.set_study_user_attr(study._study_id, key, attributes[key])
     finally:
         storage.engine.dispose()
-    write_atomically(place.folder / STUDY, str(attributes["spec"]))
 
 
 def _kept(place: Place, storage: "RDBStorage") -> dict[str, dict[str, Any]]:
@@ -242,5 +241,5 @@ def _make_folder(place: Place, spec: StudySpec) -> None:
         (place.folder / "runs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot("create", place.folder, error) from error
-    if not (place.folder / STUDY).exists():
+    if not (place.folder / STUDY).exists() or read_study(place.folder / STUDY).checksum != spec.checksum:  # it has fewer trials
         write_atomically(place.folder / STUDY, spec.to_toml())

@@ -112,7 +112,7 @@ class Worker:
         self._trials, self._stop, self._next = trials, stop, number
         self._folder = WorkerFolder(trials.folder)
         self._reporter: Reporter | None = None
-        self._signs = SignsOfLife(trials.storage, self._lost)
+        self._signs = SignsOfLife(trials.storage, trials.ask, self._lost)
 
     def work(self) -> None:
         """Until everything is done, or somebody asks to stop."""

@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from highwaynet.runs.lock import FolderLock, is_locked
-from highwaynet.search.storage import heartbeat
+from highwaynet.search.storage import Patience, heartbeat
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -60,24 +61,27 @@ class SignsOfLife(threading.Thread):
 
     Args:
         storage: Where to tell it.
+        patience: Is told where the storage is away.
         lost: Called when the trial was given to another one.
     """
 
-    def __init__(self, storage: "RDBStorage", lost: Callable[[int], None]) -> None:
+    def __init__(self, storage: "RDBStorage", patience: Patience, lost: Callable[[int], None]) -> None:
         super().__init__(name="signs of life", daemon=True)
         self.trial: int | None = None
         """The trial that this worker has."""
-        self._storage, self._lost, self._interval = storage, lost, heartbeat()
+        self._storage, self._patience, self._lost, self._interval = storage, patience, lost, heartbeat()
         self._ended = threading.Event()
 
     def run(self) -> None:
         """Until `end`; a storage that is away is asked again next time."""
         while not self._ended.wait(self._interval):
             if (trial := self.trial) is not None:
-                with suppress(Exception):
+                try:
                     self._storage.record_heartbeat(trial)
                     if self._storage.get_trial(trial).state.is_finished():
                         self._lost(trial)
+                except Exception:
+                    self._patience.troubled = time.monotonic()
         self._storage.remove_session()
 
     def end(self) -> None:
