@@ -175,7 +175,7 @@ def test_runs_are_shared_by_claims_and_taken_from_other_folders(fig2: Path, tmp_
     record, plan = load_claim(tmp_path / "out" / "fig4-smoke"), load_plan(tmp_path / "out" / "fig4-smoke")
     assert record
     assert plan
-    assert plan.there == plan.runs == ("mnist", "cifar-100")
+    assert plan.there == tuple(plan.runs) == ("mnist", "cifar-100")
     assert record.made_before == 2
     assert record.figures == ("fig4-mnist.png", "fig4-cifar-100.png")
     _, errors = finish(start("fig3", fig2))
