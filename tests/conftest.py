@@ -1,6 +1,7 @@
 """What several tests use: the real command, and small finished runs."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -34,12 +35,12 @@ def highway(tmp_path: Path) -> Highway:
 
 @pytest.fixture(scope="session")
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunDirectory]:
-    """A finished run of each network, made once; tests must not change it."""
+    """A finished run of each network, trained once; each call gives a copy that nobody has looked into yet."""
     made: dict[str, RunDirectory] = {}
 
     def run(name: str = "fc-highway") -> RunDirectory:
         if name not in made:
             made[name] = train(small_spec(name), tmp_path_factory.mktemp("runs") / name)
-        return made[name]
+        return RunDirectory(shutil.copytree(made[name].path, tmp_path_factory.mktemp("copies") / name))
 
     return run

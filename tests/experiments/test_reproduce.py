@@ -20,7 +20,7 @@ from highwaynet.experiments.reproduce import judged, prepare, reproduce, stored_
 from highwaynet.experiments.runner import Standing
 from highwaynet.experiments.specs import over_seeds, run_spec
 from highwaynet.runs.lock import FolderLock
-from highwaynet.runs.spec import with_training
+from highwaynet.runs.spec import RunSpec, with_training
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.loop import train
 
@@ -257,15 +257,15 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_runs_without_answers_need_their_data(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checked: list[str] = []
-    monkeypatch.setattr(module, "_check_data", lambda runs: checked.extend(run.label for run in runs))
+    checked: list[RunSpec] = []
+    monkeypatch.setattr(module.Fits, "check", lambda self, spec: checked.append(spec))
     prepare(CLAIM, "laptop", None, tmp_path, [made / "runs"])
     assert checked == []
     shutil.copytree(made / "runs", tmp_path / "runs")
     for path in (tmp_path / "runs").rglob("flow.json"):
         path.unlink()
     prepare(CLAIM, "laptop", None, tmp_path, [])
-    assert checked == ["tame-1"]
+    assert checked == [run.spec for run in CLAIM.plan("laptop", None) if run.label == "tame-1"]
 
 
 def test_smoke_lies_beside_laptop(made: Path, tmp_path: Path) -> None:

@@ -1,12 +1,16 @@
 """Where the commands speak: answers to standard output, everything else to standard error."""
 
+import os
 import shlex
 import sys
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, Self
 
 from pydantic_core import to_json
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.table import Table
 
 CHECKPOINT = "Which weights: final (after the last epoch) or best (lowest validation loss)."
@@ -53,6 +57,61 @@ def print_table(columns: list[tuple[str, str]], rows: list[list[str]], title: st
     if least > console.width:
         table.width = least
     console.print(table, crop=False)
+
+
+class Ongoing:
+    """Something that goes on: drawn anew on a terminal, a line from time to time elsewhere.
+
+    Args:
+        pause: Without a terminal, a line at most every so many seconds.
+    """
+
+    def __init__(self, pause: float) -> None:
+        self._pause, self._told, self._said = pause, "", 0.0
+        terminal = messages.is_terminal and sys.stderr.isatty()
+        self._live = Live(console=messages, auto_refresh=False, transient=True) if terminal else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def note(self, sentence: str) -> None:
+        """Say it at once."""
+        say(sentence)
+
+    def draw(self, picture: Callable[[], RenderableType], line: str, news: str, *, over: bool) -> None:
+        """How it stands.
+
+        Args:
+            picture: What a terminal shows.
+            line: What is said elsewhere.
+            news: The line is said again where this has changed.
+            over: Whether it is the last one, which is always said.
+        """
+        if self._live:
+            self._live.start()
+            self._live.update(picture(), refresh=True)
+            return
+        now = time.monotonic()
+        if news != self._told and (over or now - self._said > self._pause):
+            self._told, self._said = news, now
+            say(line)
+
+
+def say(line: str) -> None:
+    """Something on standard error."""
+    try:
+        messages.print(line, soft_wrap=True)
+    except BrokenPipeError:  # whoever closed the pipe did not want to end what goes on
+        return
+
+
+def usual_workers() -> int:
+    """As many as there are cores for this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def this_command() -> str:

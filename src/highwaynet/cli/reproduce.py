@@ -1,19 +1,16 @@
 """`highway reproduce`: the paper's figures and tables, from runs on this machine."""
 
-import os
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.live import Live
 from rich.text import Text
 
 from highwaynet.base.errors import InputError, unknown
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.output import console, messages, print_json, print_table
+from highwaynet.cli.output import Ongoing, console, print_json, print_table, usual_workers
 
 if TYPE_CHECKING:
     from highwaynet.experiments.records import ClaimRecord
@@ -68,7 +65,7 @@ def reproduce_command(
 
     with Interruption(), _Display() as display:  # before and after the runs, signals end the program at once
         job = prepare(CLAIMS[name], scale, seeds, out, reuse or [])
-        count = workers or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+        count = workers or usual_workers()
         if plan:
             _show_plan(job, seconds_left(job, count, display), count, as_json=as_json)
             return
@@ -154,43 +151,19 @@ def _show(record: "ClaimRecord", folder: Path) -> None:
     console.print(f"record: {folder / 'record.json'}", soft_wrap=True)
 
 
-class _Display:
-    """One line that is drawn anew on a terminal, a line from time to time elsewhere."""
+class _Display(Ongoing):
+    """One line, with the time on a terminal."""
 
     def __init__(self) -> None:
-        self._said, self._told, self._began = 0.0, "", time.monotonic()
-        terminal = messages.is_terminal and sys.stderr.isatty()
-        self._live = Live(console=messages, auto_refresh=False, transient=True) if terminal else None
-
-    def __enter__(self) -> "_Display":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live:
-            self._live.stop()
-
-    def note(self, sentence: str) -> None:
-        """Say it at once."""
-        _say(sentence)
+        super().__init__(PLAIN_LINES)
+        self._began = time.monotonic()
 
     def show(self, standing: "Standing") -> None:
         """How far the runs are."""
         running = ", ".join(f"{label} epoch {done}/{epochs}" for label, done, epochs in standing.running)
         line = f"{standing.done} of {standing.runs} runs done" + (f"; {running}" if running else "")
-        now = time.monotonic()
-        if self._live:
-            self._live.start()
-            self._live.update(Text(f"{line}; {_duration(now - self._began)}"), refresh=True)
-        elif line != self._told and (now - self._said > PLAIN_LINES or standing.done == standing.runs):
-            self._said, self._told = now, line
-            _say(line)
-
-
-def _say(line: str) -> None:
-    try:
-        messages.print(line, soft_wrap=True)
-    except BrokenPipeError:  # whoever closed the pipe did not want to end the runs
-        return
+        timed = f"{line}; {_duration(time.monotonic() - self._began)}"
+        self.draw(lambda: Text(timed), line, line, over=standing.done == standing.runs)
 
 
 def _duration(seconds: float) -> str:

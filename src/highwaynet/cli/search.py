@@ -1,6 +1,5 @@
 """`highway search`."""
 
-import os
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,8 +11,8 @@ from typer.core import TyperGroup
 from highwaynet.base.errors import HighwayError, InputError, unknown
 from highwaynet.base.files import cannot, write_atomically
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.output import console, this_command
-from highwaynet.cli.search_output import StudyDisplay, opening, say, show_study
+from highwaynet.cli.output import console, say, this_command, usual_workers
+from highwaynet.cli.search_output import StudyDisplay, opening, show_study
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -91,7 +90,7 @@ def run_command(
     from highwaynet.training.interruption import InterruptedRunError
 
     spec, attributes = prepare(place, join=join)
-    count = workers or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+    count = workers or usual_workers()
     with StudyDisplay(spec) as display:
         display.note(opening(spec, count, place.storage.shown))
         display.note(f"starting {count} worker{'s' if count > 1 else ''}; Ctrl-C stops, and the same command goes on")

@@ -1,16 +1,13 @@
 """What `highway search` shows: a study while it runs, and what it came to."""
 
 import shlex
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.live import Live
 from rich.table import Table
 
 from highwaynet.base.text import loss_text
-from highwaynet.cli.output import console, messages, print_json, print_table
+from highwaynet.cli.output import Ongoing, console, print_json, print_table
 
 if TYPE_CHECKING:
     from highwaynet.search.results import ConfigurationResult, StudyResult, TrialResult
@@ -37,39 +34,21 @@ def _order(spec: "StudySpec | StudyResult") -> str:
     return " and ".join(words + ([f"pruner {spec.pruner}"] if spec.pruner != "none" else []))
 
 
-class StudyDisplay:
-    """A table that is drawn anew on a terminal, a line from time to time elsewhere."""
+class StudyDisplay(Ongoing):
+    """A table on a terminal, lines elsewhere."""
 
     def __init__(self, spec: "StudySpec") -> None:
-        self._spec, self._told, self._said = spec, "", 0.0
-        terminal = messages.is_terminal and sys.stderr.isatty()
-        self._live = Live(console=messages, auto_refresh=False, transient=True) if terminal else None
-
-    def __enter__(self) -> "StudyDisplay":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live:
-            self._live.stop()
-
-    def note(self, sentence: str) -> None:
-        """Say it at once."""
-        say(sentence)
+        super().__init__(PLAIN_LINES)
+        self._spec = spec
 
     def show(self, standings: list["Standing"], workers: int) -> None:
         """How it stands."""
         from highwaynet.search.status import seconds_left
 
         left = seconds_left(standings, workers)
-        if self._live:
-            self._live.start()
-            self._live.update(self._table(standings, left), refresh=True)
-            return
         line = self._line(standings, left)
-        now, over = time.monotonic(), all(one.is_over for one in standings)
-        if line.partition(";")[0] != self._told and (over or now - self._said > PLAIN_LINES):
-            self._told, self._said = line.partition(";")[0], now
-            say(line)
+        over = all(one.is_over for one in standings)
+        self.draw(lambda: self._table(standings, line), line, line.partition(";")[0], over=over)
 
     def _line(self, standings: list["Standing"], left: float | None) -> str:
         total = {name: sum(getattr(one, name) for one in standings) for name in ("done", "running", "pruned", "failed", "trials")}
@@ -80,8 +59,8 @@ class StudyDisplay:
         found = f"; best {self._spec.objective} {loss_text(best.best or 0.0)} ({best.label} {best.best_index})" if best else ""
         return counts + found + (f"; {_duration(left)} left" if left else "")
 
-    def _table(self, standings: list["Standing"], left: float | None) -> Table:
-        table = Table(title=f"{self._line(standings, left)}", title_justify="left", header_style="bold")
+    def _table(self, standings: list["Standing"], title: str) -> Table:
+        table = Table(title=title, title_justify="left", header_style="bold")
         table.add_column("configuration", no_wrap=True)
         for heading in ("done", "running", "pruned", "failed", "best"):
             table.add_column(heading, justify="right", no_wrap=True)
@@ -89,14 +68,6 @@ class StudyDisplay:
             best = "" if one.best is None else f"{loss_text(one.best)} ({one.best_index})"
             table.add_row(one.label, f"{one.done}/{one.trials}", f"{one.running}", f"{one.pruned}", f"{one.failed}", best)
         return table
-
-
-def say(line: str) -> None:
-    """Something on standard error."""
-    try:
-        messages.print(line, soft_wrap=True)
-    except BrokenPipeError:  # whoever closed the pipe did not want to end the study
-        return
 
 
 def _duration(seconds: float) -> str:

@@ -187,7 +187,7 @@ THOUSAND = Claim(
     },
 )
 
-ACTIVATIONS = ("tanh", "relu", "sigmoid")
+ACTIVATIONS = {"tanh": "tanh", "relu": "ReLU", "sigmoid": "sigmoid"}
 INITS = {"glorot-uniform": "Glorot", "he": "He", "normal": "gaussian"}
 BIASES = (0.0, -1.0, -2.0, -4.0)
 RATES = (0.1, 0.01)
@@ -221,7 +221,7 @@ def _trains(evidence: "Evidence", biases: tuple[float, ...]) -> dict[tuple[str, 
 
 
 def _words(pairs: list[tuple[str, str]]) -> str:
-    return ", ".join(f"{INITS[init]} with {activation}" for init, activation in pairs) or "none"
+    return ", ".join(f"{INITS[init]} with {ACTIVATIONS[activation]}" for init, activation in pairs) or "none"
 
 
 def _negative_is_enough(evidence: "Evidence") -> Outcome:
@@ -244,7 +244,7 @@ def _grid_draw(name: str) -> Callable[["Evidence"], Mapping[str, tuple["Figure",
 
         pairs = list(product(INITS, ACTIVATIONS))
         losses = np.array([[_end(evidence, *pair, bias) for bias in BIASES] for pair in pairs])
-        rows = [f"{INITS[init]}, {activation}" for init, activation in pairs]
+        rows = [f"{INITS[init]}, {ACTIVATIONS[activation]}" for init, activation in pairs]
         columns = [f"{bias:g}".replace("-", "−") for bias in BIASES]
         spec = next(iter(evidence)).spec
         rates = sorted({run.spec.training.learning_rate for run in evidence}, reverse=True)

@@ -17,8 +17,6 @@ from highwaynet.runs.records import EpochRecord, Score
 from highwaynet.runs.spec import RunSpec
 
 Status = Literal["finished", "diverged"]
-KEPT = ("spec.toml", "history.jsonl", "timing.jsonl", "environment.json", "data.json")
-"""What is kept of a run beside its records."""
 RECORD_NAMES: dict[Analysis, str] = {
     "evaluation": "evaluation",
     "gates": "gates",
@@ -112,20 +110,17 @@ class Evidence:
 def keep(run: RunDirectory, analyses: tuple[Analysis, ...], folder: Path) -> None:
     """Copy what is kept of a run into a folder of a claim, whatever was there before."""
     shutil.rmtree(folder, ignore_errors=True)
-    names = [Path(name) for name in KEPT]
-    names += [Path("analysis") / f"{RECORD_NAMES[name]}.{kind}" for name in analyses for kind in ("json", "npz")]
-    for name in names:
-        if (run.path / name).is_file():
-            try:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise cannot("create", folder, error) from error
-            write_atomically(folder / name, read_bytes(run.path / name))
+    for name in run.light_files(RECORD_NAMES[one] for one in analyses):
+        try:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot("create", folder, error) from error
+        write_atomically(folder / name, read_bytes(run.path / name))
 
 
 def needs_data(run: RunDirectory, analyses: tuple[Analysis, ...]) -> bool:
     """Whether a run that ended is still to be asked something."""
-    return run.finished and not all((run.path / "analysis" / f"{RECORD_NAMES[name]}.json").is_file() for name in analyses)
+    return run.finished and not all(run.has_record(RECORD_NAMES[name]) for name in analyses)
 
 
 def ask(run: RunDirectory, analyses: tuple[Analysis, ...]) -> list[Record]:

@@ -11,6 +11,7 @@ from highwaynet.base.arrays import Numbers
 from highwaynet.base.text import percent
 from highwaynet.experiments.claims import Analysis, Claim, Outcome, Rule, Run, Scale, Verdict, at_least, counted, ratio, times
 from highwaynet.experiments.specs import run_spec
+from highwaynet.figures.findings import number_text, same_accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,7 +96,7 @@ def near(record: LesionsRecord, times: float) -> list[int]:
 
 def _biases(evidence: "Evidence", network: Network) -> Outcome:
     gates = _gates(evidence, network)
-    start, mean = _number(float(gates.start_bias[0])), _number(float(gates.bias.mean()))
+    start, mean = number_text(float(gates.start_bias[0])), number_text(float(gates.bias.mean()))
     found = f"{percent(gates.fell)} of {gates.bias.size:,} biases are below {start}; their mean is {mean}"
     return Outcome(counted([gates.fell > 0.5]), found)
 
@@ -149,8 +150,6 @@ def _where_routes_part(evidence: "Evidence", network: Network) -> Outcome:
 
 def _counts(record: LesionsRecord) -> str:
     """How many layers are idle, by several measures."""
-    from highwaynet.figures.findings import same_accuracy
-
     by_loss = ", ".join(f"{len(near(record, times))} within {times:g}" for times in (1.01, 1.1, 1.5, 2))
     same = sum(same_accuracy(record.intact, score) for score in record.closed)
     return f"of {len(record.closed)} layers {by_loss} times the intact loss; {same} within 0.1 points of the training accuracy"
@@ -185,10 +184,6 @@ def _busy_layers(evidence: "Evidence", network: Network) -> Outcome:
         f"intact one in the median of the first 40, {last} in that of the last 9 ({_counts(record)})"
     )
     return Outcome(_at_best_partly([len(busy) >= 36, rise[0] > 2 * rise[1]]), found)
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−")
 
 
 def _rule(network: Network, name: str, paper: str, text: str, judge: Callable[["Evidence", Network], Outcome]) -> Rule:

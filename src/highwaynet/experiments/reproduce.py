@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +31,7 @@ from highwaynet.experiments.records import (
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import FolderLock
+from highwaynet.training.suitability import Fits
 
 FIGURES = "figures"
 PAUSE = 0.1
@@ -66,9 +68,9 @@ class Job:
         """The claim's folder."""
         return self.out / folder_name(self.claim.name, self.scale)
 
-    @property
+    @cached_property
     def left(self) -> list[tuple[Run, int]]:
-        """The runs that are not done, with the epochs that they need."""
+        """The runs that are not done at the beginning, with the epochs that they need."""
         return [(run, run.spec.training.epochs - epochs_done(self.pool.path_of(run))) for run in self.runs if not self.pool.is_done(run)]
 
 
@@ -86,21 +88,11 @@ def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: lis
         raise InputError(f"--seeds {seeds}: {claim.name} has seeds of its own at scale {scale}; leave it out")
     job = Job(claim, scale, runs, out, Pool(out / RUNS, reuse))
     check_folder(job.folder, claim, scale)
-    _check_data([run for run in runs if not job.pool.is_done(run) or needs_data(RunDirectory(job.pool.path_of(run)), run.analyses)])
-    return job
-
-
-def _check_data(runs: list[Run]) -> None:
-    from highwaynet.data.dataset import Dataset
-    from highwaynet.data.load import load_dataset
-    from highwaynet.training.suitability import check_fit, for_few_samples
-
-    loaded: dict[str, Dataset] = {}
+    fits = Fits()
     for run in runs:
-        key = run.spec.data.model_dump_json()
-        data = loaded.get(key) or load_dataset(run.spec.data)
-        loaded[key] = data
-        check_fit(for_few_samples(run.spec, len(data.train)), data)
+        if not job.pool.is_done(run) or needs_data(RunDirectory(job.pool.path_of(run)), run.analyses):
+            fits.check(run.spec)
+    return job
 
 
 def seconds_left(job: Job, workers: int, display: Display) -> float:

@@ -1,15 +1,12 @@
 """Many runs side by side, in processes with one thread each; every run goes on where it was."""
 
 import json
-import os
 import select
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +16,7 @@ from highwaynet.experiments.pool import Pool, has_ended
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import is_locked
 from highwaynet.training.interruption import InterruptedRunError, Interruption
+from highwaynet.training.workers import dismiss, start_worker, tell
 
 LOOK = 0.3
 """Seconds between two looks at the processes."""
@@ -47,15 +45,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `wait`)
-        # A group of its own: Ctrl-C reaches the parent alone, which passes it on.
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "highwaynet.experiments.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._words,
-            start_new_session=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-        )
+        self._process = start_worker("highwaynet.experiments.worker", subprocess.PIPE, self._words)
         self.run: Run | None = None
         self.path = Path()
         self.dead = False
@@ -63,11 +53,7 @@ class _Worker:
     def begin(self, run: Run, path: Path) -> None:
         """Give it something to do."""
         self.run, self.path = run, path
-        job = {"spec": run.spec.to_toml(), "path": str(path.resolve())}
-        with suppress(BrokenPipeError):  # it died; `look` will say so
-            if self._process.stdin:
-                self._process.stdin.write(json.dumps(job).encode() + b"\n")
-                self._process.stdin.flush()
+        tell(self._process, {"spec": run.spec.to_toml(), "path": str(path.resolve())})
 
     def look(self) -> str | None:
         """What went wrong with its run, empty where nothing did; None while it goes on."""
@@ -85,9 +71,7 @@ class _Worker:
 
     def dismiss(self) -> None:
         """Ask it to save and end."""
-        with suppress(OSError):
-            if self._process.stdin:
-                self._process.stdin.close()
+        dismiss(self._process)
 
     def wait(self) -> None:
         """Until it has ended."""
@@ -165,6 +149,4 @@ def _standing(runs: int, waiting: Waiting, team: list[_Worker]) -> Standing:
 
 def epochs_done(path: Path) -> int:
     """How many epochs of a run are there."""
-    with suppress(HighwayError):
-        return len(RunDirectory(path).read_history())
-    return 0
+    return RunDirectory(path).epochs_written

@@ -127,6 +127,25 @@ def _drawer(
     return draw
 
 
+def _table(
+    name: str,
+    title: str,
+    paper: str,
+    entries: Sequence[Entry],
+    reported: Mapping[str, str],
+    notes: Mapping[Scale, str],
+    *,
+    figure: str = "",
+    source: str = "paper",
+    more: Sequence[Rule] = (),
+) -> Claim:
+    """A claim that is a table: a rule for each entry that is judged, and more; numbers of others as they were reported."""
+    rows = [Row(f"{what}, as reported", number, "") for what, number in reported.items()]
+    rules = (*(entry.rule for entry in entries if entry.judged), *more)
+    drawer = _drawer(name, figure or title.partition(":")[0], entries, source)
+    return Claim(name, title, paper, _planner(entries), rules, drawer, _rows(entries, rows), notes)
+
+
 _SMOKE = {"epochs": 2, "batch_size": 100, "recipe": "quick"}
 
 
@@ -155,15 +174,12 @@ SHORT_RELEASED = replace(
     plans={"laptop": (1, {"recipe": "released", "epochs": 30})},
     judged=False,
 )
-TABLE1_ENTRIES = (WIDTH_16, WIDTH_32, SHORT_RELEASED)
-TABLE1 = Claim(
+TABLE1 = _table(
     "table1",
     "Table 1: MNIST, convolutional highway networks",
     "Ten-layer networks with 39,000 and 151,000 parameters reach the state of the art on MNIST.",
-    _planner(TABLE1_ENTRIES),
-    (WIDTH_16.rule, WIDTH_32.rule),
-    _drawer("table1", "Table 1", TABLE1_ENTRIES),
-    _rows(TABLE1_ENTRIES, [Row("Maxout, as reported", "99.55", ""), Row("DSN, as reported", "99.61", "")]),
+    (WIDTH_16, WIDTH_32, SHORT_RELEASED),
+    {"Maxout": "99.55", "DSN": "99.61"},
     {
         "smoke": "digits instead of MNIST, 2 epochs: shows that everything works, says nothing about the paper.",
         "laptop": "30 epochs with a recipe of our own (quick: one cycle); of the released files' recipe, 300 epochs, a tenth.",
@@ -195,21 +211,12 @@ TABLE2_ENTRIES = (
     _cifar("highway-b", "Highway B, 19 layers", {"name": "highway-b", "head": "dense"}, 92.28, "92.46 (92.28 ± 0.16)", spread=0.16),
     _cifar("highway-c", "Highway C, 32 layers", {"name": "highway-c"}, 91.20, "91.20"),
 )
-TABLE2 = Claim(
+TABLE2 = _table(
     "table2",
     "Table 2: CIFAR-10, highway networks beside FitNets",
     "Highway networks are trained directly to the accuracy that FitNets reach with hints from a teacher.",
-    _planner(TABLE2_ENTRIES),
-    tuple(entry.rule for entry in TABLE2_ENTRIES),
-    _drawer("table2", "Table 2", TABLE2_ENTRIES),
-    _rows(
-        TABLE2_ENTRIES,
-        [
-            Row("FitNet's teacher, 5 layers, as reported", "90.18", ""),
-            Row("FitNet A, 11 layers, as reported", "89.01", ""),
-            Row("FitNet B, 19 layers, as reported", "91.61", ""),
-        ],
-    ),
+    TABLE2_ENTRIES,
+    {"FitNet's teacher, 5 layers": "90.18", "FitNet A, 11 layers": "89.01", "FitNet B, 19 layers": "91.61"},
     {
         "smoke": "digits instead of CIFAR-10, Highway A alone, 2 epochs: shows that everything works, says nothing about the paper.",
         "laptop": "Highway A (a reconstruction) for 30 epochs with a recipe of our own, one seed; Highway B and C need a GPU: not run.",
@@ -226,26 +233,21 @@ TABLE3_ENTRIES = tuple(
         ("cifar-100", "CIFAR-100", 67.61, "67.76 (67.61 ± 0.15)", 0.15),
     )
 )
-TABLE3 = Claim(
+TABLE3 = _table(
     "table3",
     "Table 3: CIFAR-10 and CIFAR-100",
     "A 19-layer highway network is close to the best of its time on both.",
-    _planner(TABLE3_ENTRIES),
-    tuple(entry.rule for entry in TABLE3_ENTRIES),
-    _drawer("table3", "Table 3", TABLE3_ENTRIES),
-    _rows(
-        TABLE3_ENTRIES,
-        [
-            Row(f"{name}, CIFAR-10 / CIFAR-100, as reported", numbers, "")
-            for name, numbers in {
-                "Maxout": "90.62 / 61.42",
-                "dasNet": "90.78 / 66.22",
-                "NiN": "91.19 / 64.32",
-                "DSN": "92.03 / 65.43",
-                "All-CNN": "92.75 / 66.29",
-            }.items()
-        ],
-    ),
+    TABLE3_ENTRIES,
+    {
+        f"{name}, CIFAR-10 / CIFAR-100": numbers
+        for name, numbers in {
+            "Maxout": "90.62 / 61.42",
+            "dasNet": "90.78 / 66.22",
+            "NiN": "91.19 / 64.32",
+            "DSN": "92.03 / 65.43",
+            "All-CNN": "92.75 / 66.29",
+        }.items()
+    },
     {
         "smoke": "there is no small version of it; table2 runs the same code at this scale",
         "laptop": "a 19-layer network needs 330 million multiply-adds a sample, days on a laptop: run --scale paper on a GPU",
@@ -253,7 +255,6 @@ TABLE3 = Claim(
     },
 )
 
-REPORT = "the 2016 report"
 RESNET = Entry(
     "resnet-20",
     "ResNet-20",
@@ -277,22 +278,19 @@ def _close(evidence: "Evidence") -> Outcome:
     return Outcome(at_most(round(abs(highway - residual), 6), 1, 3), f"Highway A {highway:.2f} %, ResNet-20 {residual:.2f} %")
 
 
-REPORT_2016 = Claim(
+REPORT_2016 = _table(
     "report2016",
     "The 2016 report: highway and residual networks on CIFAR-10",
     "Highway A (11 layers) and ResNet-20, trained alike, are equally good: 85.49 % and 85.50 %.",
-    _planner((REPORT_A, RESNET)),
-    (
-        REPORT_A.rule,
-        RESNET.rule,
-        Rule("alike", "85.49 % and 85.50 %", "the two accuracies differ by at most 1 point; by at most 3: partly", _close),
-    ),
-    _drawer("report2016", "The 2016 report's table", (REPORT_A, RESNET), REPORT),
-    _rows((REPORT_A, RESNET), [Row("Highway B, as reported", "85.34", ""), Row("ResNet-32, as reported", "83.87", "")]),
+    (REPORT_A, RESNET),
+    {"Highway B": "85.34", "ResNet-32": "83.87"},
     {
         "smoke": "digits instead of CIFAR-10, 2 epochs: shows that everything works, says nothing about the report.",
         "laptop": "one recipe of ours for both, 30 epochs, one seed. These are not quite the report's networks: its residual one has no "
         "batch normalisation, its Highway A another head (222,378 parameters).",
         "paper": "one recipe of ours for both, 200 epochs, 5 seeds; networks as at scale laptop.",
     },
+    figure="The 2016 report's table",
+    source="the 2016 report",
+    more=[Rule("alike", "85.49 % and 85.50 %", "the two accuracies differ by at most 1 point; by at most 3: partly", _close)],
 )

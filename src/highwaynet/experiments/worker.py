@@ -1,13 +1,10 @@
 """A worker: a process that trains one run after the other, as its parent tells it.
 
-`python -m highwaynet.experiments.worker` reads runs as lines of JSON from its standard input and answers each with a line on its standard
-output. When its input closes, because the parent wants so or is gone, it saves the run and ends.
+`python -m highwaynet.experiments.worker` hears of runs as `training/workers.py` says, and answers each with a line on its standard output.
 """
 
 import json
 import os
-import queue
-import threading
 import warnings
 from pathlib import Path
 
@@ -16,17 +13,7 @@ from highwaynet.runs.spec import parse_toml, spec_from_values
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.loop import train
-
-
-def _listen(lines: "queue.Queue[str | None]", stop: Interruption) -> None:
-    """Pass on what the parent writes. Read without Python's own buffer, on which a thread that waits would sit when the program ends."""
-    text = b""
-    while more := os.read(0, 65536):
-        *whole, text = (text + more).split(b"\n")
-        for line in whole:
-            lines.put(line.decode())
-    stop.requested = stop.requested or 143
-    lines.put(None)
+from highwaynet.training.workers import Orders
 
 
 def _train(job: dict[str, str], stop: Interruption) -> str:
@@ -47,13 +34,12 @@ def _train(job: dict[str, str], stop: Interruption) -> str:
 def main() -> None:
     """Train what the parent says, until there is nothing more."""
     warnings.simplefilter("ignore")
-    lines: queue.Queue[str | None] = queue.Queue()
     with Interruption() as stop:
         stop.armed = True  # from now on signals are requests
-        threading.Thread(target=_listen, args=(lines, stop), name="parent", daemon=True).start()
-        while (line := lines.get()) is not None and not stop.requested:
+        orders = Orders(stop)
+        while job := orders.next():
             try:
-                answer = {"error": _train(json.loads(line), stop)}
+                answer = {"error": _train(job, stop)}
             except InterruptedRunError:
                 break
             os.write(1, json.dumps(answer).encode() + b"\n")

@@ -2,19 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from highwaynet.figures.style import KIND_COLOURS, WIDTH, house_style, log_scale, plain_numbers
+from highwaynet.figures.curves import SMALLEST
+from highwaynet.figures.style import WIDTH, house_style, kind_styles, log_scale, plain_numbers
 
 Curves = Mapping[tuple[str, int], Sequence[float]]
 """Losses of the epochs, by kind and depth."""
-SMALLEST = 1e-12
-"""Losses below are drawn here: a log axis has no zero."""
-DASHES: list[Any] = ["-", (0, (4, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 3))]
 
 
 def draw_optimisation(best: Curves, mean: Curves, top: int) -> Figure:
@@ -48,14 +45,11 @@ def draw_speed(curves: Curves, loss: float) -> Figure:
 
 
 def _draw(axes: Axes, curves: Curves) -> None:
-    kinds: dict[str, int] = {}
-    for (kind, depth), losses in curves.items():
-        place = kinds[kind] = kinds.get(kind, -1) + 1
+    styles = kind_styles([kind for kind, _ in curves])
+    for ((kind, depth), losses), (colour, dashes) in zip(curves.items(), styles, strict=True):
         values = [max(loss, SMALLEST) if math.isfinite(loss) else math.nan for loss in losses]
         marker = "o" if len(values) == 1 else None
-        axes.plot(
-            range(1, len(values) + 1), values, color=KIND_COLOURS[kind], linestyle=DASHES[place], marker=marker, label=f"{kind}, {depth}"
-        )
+        axes.plot(range(1, len(values) + 1), values, color=colour, linestyle=dashes, marker=marker, label=f"{kind}, {depth}")
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     log_scale(axes.yaxis)

@@ -9,14 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from highwaynet.figures.curves import SMALLEST
 from highwaynet.figures.findings import counted
 from highwaynet.figures.settings_plot import draw_settings
-from highwaynet.figures.style import COLOURS, KIND_COLOURS, WIDTH, Values, house_style, log_scale
+from highwaynet.figures.style import COLOURS, DASHES, KIND_COLOURS, WIDTH, Values, house_style, kind_styles, log_scale
 from highwaynet.search.results import ConfigurationResult, StudyResult, TrialResult
 
-SMALLEST = 1e-12
-"""Losses below are drawn here: a log axis has no zero."""
-DASHES: list[Any] = ["-", (0, (4, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 3))]
 NAMES = {"train-loss": "mean training loss", "validation-loss": "mean validation loss", "validation-accuracy": "validation accuracy"}
 
 
@@ -114,4 +112,4 @@ def _styles(known: list[ConfigurationResult]) -> list[tuple[str, Any]]:
     kinds = [next((kind for kind in KIND_COLOURS if kind in str(one.axes.get("network.name", ""))), None) for one in known]
     if None in kinds or len(set(kinds)) < 2:
         return [(COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]) for number in range(len(known))]
-    return [(KIND_COLOURS[kind or ""], DASHES[kinds[:number].count(kind) % len(DASHES)]) for number, kind in enumerate(kinds)]
+    return kind_styles([kind or "" for kind in kinds])

@@ -25,6 +25,7 @@ Values = npt.NDArray[Any]
 # Okabe and Ito's palette, told apart with every common form of colour blindness.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 KIND_COLOURS = {"highway": COLOURS[0], "plain": COLOURS[1], "residual": COLOURS[2], "maxout": COLOURS[3]}
+DASHES: list[Any] = ["-", (0, (4, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 3))]
 HEAT = "viridis"
 DIVERGING = "RdBu_r"
 FRAME = "#555555"
@@ -174,6 +175,11 @@ def _round_below(number: float) -> float:
     """
     power = 10.0 ** math.floor(math.log10(number) + 1e-9)
     return max(digit * power for digit in (1, 2, 5) if digit * power <= number * (1 + 1e-9))
+
+
+def kind_styles(kinds: list[str]) -> list[tuple[str, Any]]:
+    """Colour and dashes for each curve: those of a kind share a colour, as in the paper, and differ in their dashes."""
+    return [(KIND_COLOURS[kind], DASHES[kinds[:number].count(kind) % len(DASHES)]) for number, kind in enumerate(kinds)]
 
 
 def run_colours(kinds: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ tensorboard/           TensorBoard events, on request
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -235,8 +235,18 @@ class RunDirectory:
     @property
     def has_history(self) -> bool:
         """Whether an epoch ended."""
-        path = self.path / HISTORY
-        return path.is_file() and bool(self._lines(HISTORY))
+        return self.epochs_written > 0
+
+    @property
+    def epochs_written(self) -> int:
+        """How many epochs ended, without reading what is written about them: somebody may look often."""
+        return len(self._lines(HISTORY)) if (self.path / HISTORY).is_file() else 0
+
+    def light_files(self, records: Iterable[str]) -> list[Path]:
+        """What tells about the run without weights or samples, with the records of these analyses: paths within the directory."""
+        names = [Path(name) for name in (SPEC, HISTORY, TIMING, ENVIRONMENT, DATA)]
+        names += [Path(self._analysis.name) / f"{record}.{kind}" for record in records for kind in ("json", "npz")]
+        return [name for name in names if (self.path / name).is_file()]
 
     @property
     def finished(self) -> bool:
@@ -292,6 +302,10 @@ class RunDirectory:
     def save_record(self, name: str, record: BaseModel) -> None:
         """Keep the record of an analysis."""
         save_record(self._analysis, name, record)
+
+    def has_record(self, name: str) -> bool:
+        """Whether an analysis was made, of these weights or of others."""
+        return (self._analysis / f"{name}.json").is_file()
 
     def load_record(self, name: str, kind: type[RecordT]) -> RecordT | None:
         """The record of an analysis, or None where it is missing, damaged or of another version: it can be made again."""

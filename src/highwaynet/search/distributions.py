@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from highwaynet.search.spec import Parameter
+from highwaynet.search.spec import Parameter, same
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -26,20 +26,16 @@ def stored(parameter: Parameter, value: Any) -> tuple[float, str]:
     from optuna.distributions import distribution_to_json
 
     if parameter.choices is not None:
-        value = next(place for place, choice in enumerate(parameter.choices) if _is(_plain(choice), _plain(value)))
+        value = next(place for place, choice in enumerate(parameter.choices) if same(choice, value))
     return float(value), distribution_to_json(distribution_of(parameter))
 
 
 def restored(parameter: Parameter, value: Any) -> Any:
     """A value from Optuna as the spec has it."""
     if parameter.choices is not None:
-        return next((choice for choice in parameter.choices if _is(_plain(choice), value)), value)
+        return next((choice for choice in parameter.choices if same(_plain(choice), value)), value)
     return value
 
 
 def _plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list | tuple) else value
-
-
-def _is(one: Any, other: Any) -> bool:
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)

@@ -1,7 +1,5 @@
 """The parent of a study's workers on one machine: starts them, replaces those that die, looks after lost trials, shows how it stands."""
 
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +16,7 @@ from highwaynet.search.storage import make_portable
 from highwaynet.search.trials import Trials
 from highwaynet.search.workers import remove_dead
 from highwaynet.training.interruption import InterruptedRunError, Interruption
+from highwaynet.training.workers import Process, dismiss, start_worker, tell
 
 LOOK = 0.5
 """Seconds between two looks at the storage, at least."""
@@ -52,7 +51,7 @@ class Team:
         self._job, self._log = job, folder / LOG
         self._read = self._log.stat().st_size if self._log.is_file() else 0
         self._code = 0
-        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._workers: dict[int, Process] = {}
 
     def __len__(self) -> int:
         """How many live."""
@@ -64,21 +63,10 @@ class Team:
             if number not in self._workers:
                 self._workers[number] = self._start(number)
 
-    def _start(self, number: int) -> subprocess.Popen[bytes]:
-        # A group of its own, so that Ctrl-C reaches the parent alone. What to do goes through a pipe: a password may be in it.
+    def _start(self, number: int) -> Process:
         with self._log.open("ab") as log:
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "highwaynet.search.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                start_new_session=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-            )
-        with suppress(BrokenPipeError):
-            if worker.stdin:
-                worker.stdin.write(json.dumps(self._job | {"number": number}).encode() + b"\n")
-                worker.stdin.flush()
+            worker = start_worker("highwaynet.search.worker", subprocess.DEVNULL, log)
+        tell(worker, self._job | {"number": number})
         return worker
 
     def has_ended(self) -> bool:
@@ -89,7 +77,7 @@ class Team:
         """Forget those that ended; how many of them died."""
         ended = {number: worker for number, worker in self._workers.items() if worker.poll() is not None}
         for number, worker in ended.items():
-            _close(worker)
+            dismiss(worker)
             del self._workers[number]
             self._code = worker.returncode or self._code
         return sum(worker.returncode != 0 for worker in ended.values())
@@ -97,7 +85,7 @@ class Team:
     def dismiss(self) -> None:
         """Ask all to stop."""
         for worker in self._workers.values():
-            _close(worker)
+            dismiss(worker)
 
     def last_words(self) -> str:
         """Why the last one died: the last line of their log, or how its process ended."""
@@ -107,12 +95,6 @@ class Team:
             lines = self._log.read_bytes()[self._read :].decode("utf-8", "replace").split("\n")
             return next((line for line in reversed(lines) if line.strip()), f"exit code {self._code}")
         return f"exit code {self._code}"
-
-
-def _close(worker: subprocess.Popen[bytes]) -> None:
-    with suppress(OSError):
-        if worker.stdin:
-            worker.stdin.close()
 
 
 def run_study(

@@ -57,7 +57,7 @@ class Parameter(Spec):
     def has(self, value: Any) -> bool:
         """Whether a value is one that the setting may take."""
         if self.choices is not None:
-            return any(_same(choice, value) for choice in self.choices)
+            return any(same(choice, value) for choice in self.choices)
         if isinstance(value, bool) or not isinstance(value, int if self.kind == "integer" else int | float):
             return False
         if self.low is None or self.high is None or not self.low <= value <= self.high:
@@ -223,13 +223,13 @@ def parse_study(text: str, source: Path) -> StudySpec:
 
 def holds(condition: Any, value: Any) -> bool:
     """Whether a value is the one, or among the ones, that a condition asks for."""
-    return _same(condition, value) or (isinstance(condition, list | tuple) and any(_same(one, value) for one in condition))
+    return same(condition, value) or (isinstance(condition, list | tuple) and any(same(one, value) for one in condition))
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Equal, where true is not 1 and a list is a tuple."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
+        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
@@ -257,7 +257,7 @@ def _check_list(place: str, values: tuple[Any, ...]) -> None:
     if not values:
         raise InputError(f"{place} = []: give at least one value")
     for number, value in enumerate(values):
-        if any(_same(value, other) for other in values[:number]):
+        if any(same(value, other) for other in values[:number]):
             raise InputError(f"{place}: {value!r} is there twice")
 
 

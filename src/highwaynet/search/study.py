@@ -12,7 +12,7 @@ from highwaynet.search.address import DATABASE, Address
 from highwaynet.search.configurations import anchored, check_runs, configurations
 from highwaynet.search.creation import FORMAT, study_name
 from highwaynet.search.spec import StudySpec, is_name, parse_study, read_study
-from highwaynet.search.storage import EmptyError, open_storage
+from highwaynet.search.storage import EmptyError, database_of, open_storage
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -51,12 +51,16 @@ def locate(study: str, storage: str | None, out: Path | None) -> Place:
         name, folder = study, out or Path("studies") / study
     else:
         raise InputError(f"{study}: no such study; give its file, its folder, or its name")
-    return Place(name, Address.parse(storage) if storage else Address.of_file(folder / DATABASE), folder, spec, study)
+    return Place(name, Address.parse(storage) if storage else database_of(folder), folder, spec, study)
 
 
 def _only_name(folder: Path) -> str:
     """The name of the one study in a folder's storage; that of the folder where there are several."""
-    names = _names(open_storage(Address.of_file(folder / DATABASE), reading=True))
+    storage = open_storage(database_of(folder), reading=True)
+    try:
+        names = _names(storage)
+    finally:
+        storage.engine.dispose()
     return names[0] if len(names) == 1 else folder.resolve().name
 
 
@@ -204,25 +208,21 @@ def _fingerprints(spec: StudySpec, source: str) -> dict[str, str]:
 
 
 def _checked_data(spec: StudySpec) -> dict[str, str]:
-    from highwaynet.data.dataset import Dataset
-    from highwaynet.data.load import load_dataset
-    from highwaynet.training.suitability import check_fit, for_few_samples
+    from highwaynet.training.suitability import Fits
 
-    loaded: dict[str, Dataset] = {}
+    fits = Fits()
     for configuration, runs in check_runs(spec):
         for run in runs:
-            key = run.data.model_dump_json()
-            data = loaded.get(key) or load_dataset(run.data)
-            loaded[key] = data
+            data = fits.data(run)
             try:
-                check_fit(for_few_samples(run, len(data.train)), data)
+                fits.check(run)
             except InputError as error:
                 raise InputError(f"configuration {configuration.label}: {error}") from error
             if spec.objective != "train-loss" and data.validation is None:
                 raise InputError(f"objective = {spec.objective!r}: {run.data.title} keeps nothing for validation; set data.validation")
             if spec.objective == "validation-accuracy" and data.preparation.record.task != "classification":
                 raise InputError(f"objective = {spec.objective!r}: {run.data.title} has no classes; choose validation-loss")
-    return {data.name.rpartition("/")[2]: data.preparation.record.fingerprint for data in loaded.values()}
+    return {data.name.rpartition("/")[2]: data.preparation.record.fingerprint for data in fits.loaded.values()}
 
 
 def _check_folder(folder: Path, spec: StudySpec) -> None:

@@ -1,14 +1,11 @@
 """A worker: a process that takes one trial after the other, until none is left or it is asked to stop.
 
-`python -m highwaynet.search.worker` is started by a parent, which writes what to do as one line of JSON to its standard input and keeps
-that open: when it closes, because the parent wants so or is gone, the worker saves its run, gives its trial back, and ends.
+`python -m highwaynet.search.worker` is started by a parent, which says what to do in one line (`training/workers.py`) and keeps its input
+open: when it closes, because the parent wants so or is gone, the worker saves its run, gives its trial back, and ends.
 """
 
-import json
 import math
-import os
 import sys
-import threading
 import time
 import warnings
 from contextlib import suppress
@@ -31,6 +28,7 @@ from highwaynet.search.workers import SignsOfLife, WorkerFolder
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.loop import train
+from highwaynet.training.workers import Orders
 
 if TYPE_CHECKING:
     from optuna.trial import TrialState
@@ -212,28 +210,14 @@ def run_path(folder: Path, label: str, index: int) -> Path:
     return folder / "runs" / label / f"{index:05}"
 
 
-def _first_line() -> bytes:
-    """What the parent writes. Read without Python's own buffer, on which a thread that waits would sit when the program ends."""
-    text = b""
-    while not text.endswith(b"\n") and (more := os.read(0, 1)):
-        text += more
-    return text
-
-
 def main() -> None:
     """Read what to do, and do it."""
     warnings.simplefilter("ignore")
-    job = json.loads(_first_line())
     need_optuna()
     with Interruption() as stop:
         stop.armed = True  # from now on signals are requests
-
-        def wait_for_end() -> None:
-            while os.read(0, 1024):
-                pass
-            stop.requested = stop.requested or 143
-
-        threading.Thread(target=wait_for_end, name="parent", daemon=True).start()
+        if (job := Orders(stop).next()) is None:
+            return
         spec = parse_study(job["spec"], Path("the study"))
         trials = Trials(spec, Address(job["storage"]), Path(job["folder"]), job["attributes"], lambda: bool(stop.requested))
         Worker(trials, stop, job["number"]).work()

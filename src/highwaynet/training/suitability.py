@@ -5,6 +5,7 @@ from math import prod
 from highwaynet.base.errors import InputError
 from highwaynet.base.share import Share
 from highwaynet.data.dataset import Dataset
+from highwaynet.data.load import load_dataset
 from highwaynet.networks.description import describe
 from highwaynet.networks.spec import MAX_PARAMETERS
 from highwaynet.runs.recipes import find_recipe
@@ -31,6 +32,26 @@ def for_few_samples(spec: RunSpec, samples: int) -> RunSpec:
     if rate == usual["learning_rate"] and training.optimiser == usual.get("optimiser", "sgd"):
         rate *= batch / training.batch_size
     return with_training(spec, batch_size=batch, learning_rate=rate)
+
+
+class Fits:
+    """Checks many specs against their data, of which each is loaded once."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, Dataset] = {}
+        """The data so far, by their spec."""
+
+    def data(self, spec: RunSpec) -> Dataset:
+        """The data of a spec; raises InputError where there are none."""
+        key = spec.data.model_dump_json()
+        if key not in self.loaded:
+            self.loaded[key] = load_dataset(spec.data)
+        return self.loaded[key]
+
+    def check(self, spec: RunSpec) -> None:
+        """Raise InputError where a spec and its data do not fit together."""
+        data = self.data(spec)
+        check_fit(for_few_samples(spec, len(data.train)), data)
 
 
 def check_fit(spec: RunSpec, data: Dataset, processes: int = 1) -> None:
