@@ -1,61 +1,64 @@
-"""Writes docs/INSIDE.md from the records in results/inside: python docs/inside.py (a test fails when the page is out of date).
+"""Writes docs/INSIDE.md from the records in results/: python docs/inside.py (a test fails when the page is out of date).
 
-Every verdict follows from a rule that stands in the page beside it; numbers come from records alone.
+Verdicts are those of figures 2 to 4 (results/fig2 to fig4); what the paper does not have is in results/inside.
 """
 
 from pathlib import Path
 
 from highwaynet.analysis.records import DeletionsRecord, GatesRecord, LesionsRecord, PairsRecord, RoutingRecord
 from highwaynet.base.text import loss_text, percent
-from highwaynet.experiments.claims import Rule
 from highwaynet.experiments.depth import CASES, FLOW_RULE
-from highwaynet.experiments.evidence import Evidence, RunEvidence
-from highwaynet.experiments.inside import FIG2_RULES, FIG3_RULES, FIG4_RULES
+from highwaynet.experiments.evidence import Evidence
+from highwaynet.experiments.records import ClaimRecord, RuleRecord, load_claim
+from highwaynet.experiments.reproduce import stored_evidence
 from highwaynet.figures.findings import deletions_finding, number_text, pairs_finding, routing_finding
 from highwaynet.runs.directory import RunDirectory
 
 ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "results" / "inside"
-FLOW = ROOT / "results" / "report2021"
+RESULTS = ROOT / "results"
+FOLDER = RESULTS / "inside"
 NAMES = {"mnist-50": "MNIST", "cifar-100-50": "CIFAR-100"}
 
 
-def evidence() -> Evidence:
-    """All networks, as the rules of the claims see them."""
-    runs = [RunEvidence(name.removesuffix("-50"), FOLDER / name, "finished") for name in NAMES]
-    return Evidence("laptop", [*runs, *(RunEvidence(case.label, FLOW / "runs" / case.label, "finished") for case in CASES)])
+def claim(name: str) -> ClaimRecord:
+    """The record of a claim."""
+    record = load_claim(RESULTS / name)
+    if record is None:
+        raise SystemExit(f"{RESULTS / name}: no record")
+    return record
+
+
+def evidence(name: str) -> Evidence:
+    """What a claim was judged on."""
+    return stored_evidence(RESULTS / name, claim(name))
 
 
 class Network:
     """The records of one network."""
 
     def __init__(self, name: str) -> None:
+        self.short, self.label = name.removesuffix("-50"), NAMES[name]
+        gates, routing, lesions = (evidence(figure)[self.short] for figure in ("fig2", "fig3", "fig4"))
+        self.gates = gates.record("gates", GatesRecord)
+        self.routing = routing.record("routing", RoutingRecord)
+        self.lesions = lesions.record("lesions", LesionsRecord)
+        self.history = gates.history
         run = RunDirectory(FOLDER / name)
-        kinds = {
-            "gates": GatesRecord,
-            "routing": RoutingRecord,
-            "lesions-train": LesionsRecord,
-            "lesions-test": LesionsRecord,
-            "pairs-train": PairsRecord,
-            "deletions-train": DeletionsRecord,
-        }
+        kinds = {"lesions-test": LesionsRecord, "pairs-train": PairsRecord, "deletions-train": DeletionsRecord}
         found = {record: run.load_record(record, kind) for record, kind in kinds.items()}
         if missing := [record for record, value in found.items() if value is None]:
             raise SystemExit(f"{FOLDER / name}: no record {', '.join(missing)}")
-        self.gates, self.routing, self.lesions, self.lesions_test, self.pairs, self.deletions = found.values()  # type: ignore[misc]
-        self.history = run.read_history()
-        self.label = NAMES[name]
+        self.lesions_test, self.pairs, self.deletions = found.values()  # type: ignore[misc]
 
     @property
-    def rules(self) -> list[Rule]:
+    def rules(self) -> list[RuleRecord]:
         """Those of figures 2 to 4 that are about it."""
-        return [rule for rule in (*FIG2_RULES, *FIG3_RULES, *FIG4_RULES) if rule.name.startswith(f"{self.label}:")]
+        return [rule for figure in ("fig2", "fig3", "fig4") for rule in claim(figure).rules if rule.name.startswith(f"{self.label}:")]
 
 
-def row(rule: Rule) -> str:
+def row(rule: RuleRecord) -> str:
     """A finding of the paper beside ours."""
-    outcome = rule.judge(evidence())
-    return f"| {rule.paper} | {rule.text} | {outcome.found} | **{outcome.verdict}** |"
+    return f"| {rule.paper} | {rule.text} | {rule.found} | **{rule.verdict}{'' if rule.written_before else '¹'}** |"
 
 
 def section(name: str) -> str:
@@ -75,6 +78,8 @@ def section(name: str) -> str:
         "|---|---|---|---|",
         *map(row, network.rules),
         "",
+        "¹ The rule was written down when the run had been made.",
+        "",
         "Beyond the paper:",
         "",
         f"- Routes: {routing_finding(network.routing)}",
@@ -82,19 +87,19 @@ def section(name: str) -> str:
         f"- Random deletions and shuffles: {deletions_finding(network.deletions)}",
         "",
     ]
-    folder = f"../results/inside/{name}/figures"
-    for title, text in (
-        ("gates", "Figure 2: biases, mean gates, gates and outputs of one sample."),
-        ("routing", "Figure 3: mean gates of single classes minus the mean over all samples."),
-        ("lesions-train", "Figure 4: the training set with each single layer closed."),
-        ("refinement", "Estimation error by layer."),
+    for path, text in (
+        (f"fig2/figures/fig2-{network.short}", "Figure 2: biases, mean gates, gates and outputs of one sample."),
+        (f"fig3/figures/fig3-{network.short}", "Figure 3: mean gates of single classes minus the mean over all samples."),
+        (f"fig4/figures/fig4-{network.short}", "Figure 4: the training set with each single layer closed."),
+        (f"inside/{name}/figures/refinement", "Estimation error by layer."),
     ):
-        lines += [f"![{text}]({folder}/{title}.png)", "", f"*{text}*", ""]
+        lines += [f"![{text}](../results/{path}.png)", "", f"*{text}*", ""]
     return "\n".join(lines)
 
 
 def flow_section() -> str:
     """The 2021 report's cases."""
+    runs = evidence("report2021")
     lines = [
         "## Where the signal dies",
         "",
@@ -106,10 +111,10 @@ def flow_section() -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for case in CASES:
-        start, accuracy = case.flow(evidence()).start, case.accuracy(evidence())
+        start, accuracy = case.flow(runs).start, case.accuracy(runs)
         failures = "; ".join(finding.partition(":")[0] for finding in start.findings) or "nothing wrong"
         numbers = [f"{values[0]:.1e} → {values[-1]:.1e}" for values in (start.variance, start.gradient)]
-        word = case.judge(evidence()).verdict
+        word = case.judge(runs).verdict
         lines.append(f"| {case.title} | {case.paper} | {' | '.join(numbers)} | {failures} | {percent(accuracy)} | **{word}** |")
     lines += ["", f"Rule: {FLOW_RULE}.", ""]
     for case in CASES:
@@ -122,8 +127,9 @@ def page() -> str:
     head = """# Inside two trained networks
 
 What the paper found in its networks (section 4 and figures 2 to 4), beside what two networks of the same form show that were trained here:
-one on MNIST, one on CIFAR-100. Records, histories and specs are in [results/inside](../results/inside); this page is written from them by
-`python docs/inside.py`. One seed each: a verdict is about these networks. Repeat it with
+one on MNIST, one on CIFAR-100. Records, histories and specs are in [results/fig2](../results/fig2) to fig4, and, of what the paper does not
+have, in [results/inside](../results/inside); this page is written from them by `python docs/inside.py`. One seed each: a verdict is
+about these networks. Repeat it with
 
 ```
 highway reproduce fig2 && highway reproduce fig3 && highway reproduce fig4 && highway reproduce report2021   # an hour of one core

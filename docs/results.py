@@ -54,7 +54,7 @@ def overview(link: str) -> list[str]:
             verdict += "" if all(rule.written_before for rule in record.rules) else "¹"
         repeat = command(claim, record.scale if record else None)
         lines.append(f"| {title} | {claim.paper} | {here} | {scale} | **{verdict}** | `{repeat}` |")
-    return [*lines, "", "¹ Rules that were written down after runs had been made."]
+    return [*lines, "", "¹ Rules that were written down when runs, or similar ones, had been made."]
 
 
 def missing(claim: Claim) -> str:
@@ -92,10 +92,11 @@ def section(claim: Claim) -> list[str]:
         return [*lines, f"{_sentence(missing(claim))}. Command: `{command(claim)}`.", ""]
     runs = f"{len(record.runs)} run{'s' if len(record.runs) > 1 else ''}"
     before = f", {record.made_before} of which had been made before the rules were written down" if record.made_before else ""
-    lines += [f"**{record.verdict}**, scale {record.scale}, {runs}{before}. {_sentence(record.note)}", ""]
+    seen = f" Known when the rules were written: {claim.seen}." if claim.seen else ""
+    lines += [f"**{record.verdict}**, scale {record.scale}, {runs}{before}. {_sentence(record.note)}{seen}", ""]
     if record.rows:
-        lines += ["| | paper | here |", "|---|---|---|", *map(_row, record.rows), ""]
-    lines += ["| the paper | rule | here | |", "|---|---|---|---|"]
+        lines += [f"| | {claim.source} | here |", "|---|---|---|", *map(_row, record.rows), ""]
+    lines += [f"| {claim.source} | rule | here | |", "|---|---|---|---|"]
     for rule in record.rules:
         lines.append(f"| {rule.name}: {rule.paper} | {rule.text} | {rule.found} | **{rule.verdict}** |")
     lines.append("")

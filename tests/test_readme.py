@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from highwaynet.cli.main import app
+from highwaynet.experiments.pool import key_of
 from highwaynet.experiments.records import load_claim, load_plan
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import judged, stored_evidence
@@ -133,7 +134,11 @@ def test_records_of_claims_follow_from_what_is_stored_with_them(folder: Path) ->
     record, plan = load_claim(folder), load_plan(folder)
     assert record
     assert plan
-    again = judged(CLAIMS[record.claim], stored_evidence(folder, record), plan)
+    claim, evidence = CLAIMS[record.claim], stored_evidence(folder, record)
+    planned = {run.label: key_of(run.spec) for run in claim.plan(record.scale, None)}
+    assert plan.runs == {run.label: key_of(run.spec) for run in evidence}, "what was run is what had been planned"
+    assert plan.runs == planned, "what would be run now is what was run"
+    again = judged(claim, evidence, plan)
     assert again.model_copy(update={"figures": record.figures}) == record
     assert all((folder / "figures" / name).is_file() for name in record.figures)
 

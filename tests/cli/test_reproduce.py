@@ -83,6 +83,19 @@ def fig2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.parametrize("name", ["convergence", "thousand", "initialisation", "table1", "table2", "report2016", "report2021"])
+def test_every_other_claim_at_its_smallest(name: str, fig1: tuple[Path, str, str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    output, _ = finish(start(name, out, "--workers", "2", "--reuse", str(fig1[0])))
+    assert "verdict: not judged (scale smoke)" in output
+    record = load_claim(out / f"{name}-smoke")
+    assert record
+    assert {run.status for run in record.runs} <= {"finished", "diverged"}
+    assert {rule.verdict for rule in record.rules} == {"not judged"}
+    assert record.figures
+    assert all((out / f"{name}-smoke" / "figures" / figure).stat().st_size > 5000 for figure in record.figures)
+
+
 def test_list_says_what_there_is(highway: Highway, fig1: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
     result = highway("reproduce", "list", "--out", fig1[0])
     assert result.returncode == 0, result.stderr
@@ -100,7 +113,7 @@ def test_plan_says_what_it_takes_and_writes_nothing(highway: Highway, tmp_path: 
     assert result.returncode == 0, result.stderr
     assert "runs: 12\n" in result.stdout
     assert "  2 × 20-layer plain on digits, epochs: 4\n" in result.stdout
-    assert "rule: 100 layers: the best highway-100 ends at least 100 times below the best plain-100; 10 times: partly\n" in result.stdout
+    assert "rule: 100 layers: the lowest training loss of highway-100 is at least 100 times below that of plain-100; 10" in result.stdout
     assert re.search(r"this takes about \d+ s here with 2 runs at a time\n$", result.stdout)
     assert not list(tmp_path.iterdir())
     reproduce_command("thousand", scale="smoke", plan=True, as_json=True, workers=1, out=tmp_path / "out")

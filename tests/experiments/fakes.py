@@ -17,7 +17,7 @@ from highwaynet.experiments.specs import run_spec
 from highwaynet.figures.style import to_svg
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.records import EpochRecord, Score
-from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.spec import RunSpec, with_training
 
 ORIGIN = {"fingerprint": "", "about": About(data="mnist", network="50-layer highway", seed=1, epochs=5), "part": "train", "samples": 1000}
 LAYERS, BLOCKS = 49, 6
@@ -43,7 +43,10 @@ def mnist_spec(**network: Any) -> RunSpec:
 
 def write_run(folder: Path, fake: Fake, spec: RunSpec) -> None:
     folder.mkdir(parents=True)
-    (folder / "spec.toml").write_text((fake.spec or spec).to_toml())
+    spec = fake.spec or spec
+    if fake.finished:
+        spec = with_training(spec, epochs=len(fake.losses))
+    (folder / "spec.toml").write_text(spec.to_toml())
     lines = [
         EpochRecord(epoch=number, step=number, learning_rate=0.1, train_loss=loss, train_accuracy=fake.accuracy).model_dump_json()
         for number, loss in enumerate(fake.losses, start=1)
@@ -96,12 +99,14 @@ def evaluation(accuracy: float) -> dict[str, EvaluationRecord]:
     return {"evaluation": record}
 
 
-def gates(*, fell: float = 0.8, opened: int = 2, often: int = 0, early: float = 0.9, first: int = 15, rises: bool = True) -> GatesRecord:
-    """Biases of which a share fell, a sample that opens so many gates, and whose outputs change in the first layers to some share."""
+def gates(
+    *, fell: float = 0.8, opened: int = 2, active: float = 0.9, early: float = 0.9, first: int = 15, rises: bool = True
+) -> GatesRecord:
+    """Shares of biases that fell and of gates active on average; a sample that opens so many, and its change in the first layers."""
     size = LAYERS * BLOCKS
     bias = np.where(np.arange(size) < fell * size, -2.5, -1.5).reshape(BLOCKS, LAYERS).T + 0.001 * np.arange(LAYERS)[:, None] * rises
     sample = np.where(np.arange(size) < opened, 0.9, 0.01).reshape(LAYERS, BLOCKS)
-    mean = np.where(np.arange(size) < often, 0.9, 0.01).reshape(LAYERS, BLOCKS) - 0.0001 * np.arange(LAYERS)[:, None] * rises
+    mean = np.where(np.arange(size) < active * size, 0.2, 0.02).reshape(BLOCKS, LAYERS).T - 0.0001 * np.arange(LAYERS)[:, None] * rises
     steps = np.where(np.arange(LAYERS) < first, early / (first - 1), (1 - early) / (LAYERS - first))
     steps[0] = 0
     return GatesRecord(

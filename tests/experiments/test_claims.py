@@ -7,6 +7,7 @@ import pytest
 
 from highwaynet.experiments.claims import SCALES, Claim, Scale, Verdict, at_least, at_most, counted, overall, ratio, times
 from highwaynet.experiments.registry import CLAIMS
+from highwaynet.networks.description import describe
 from highwaynet.runs.spec import parse_toml, spec_from_values
 
 WITH_STUDIES = {"fig1", "convergence"}
@@ -123,6 +124,10 @@ def test_figures_2_to_4_ask_the_same_runs() -> None:
         assert specs[0] == specs[1] == specs[2]
 
 
-def test_table_2_and_the_report_share_a_run() -> None:
-    table, report = CLAIMS["table2"].plan("laptop", None), CLAIMS["report2016"].plan("laptop", None)
-    assert table[0].spec == report[0].spec
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+def test_the_report_s_networks_have_the_parameters_it_gives(scale: Scale) -> None:
+    runs = {run.label: run.spec for run in CLAIMS["report2016"].plan(scale, 1)}
+    assert {label: describe(spec.network, (3, 32, 32), 10).parameters for label, spec in runs.items()} == {
+        "highway-a-1": 222_378,
+        "resnet-20-1": 269_034,
+    }

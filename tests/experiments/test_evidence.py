@@ -37,6 +37,14 @@ def test_the_best_loss_is_the_lowest_and_none_where_it_diverged(tmp_path: Path) 
     assert evidence["good"].spec.network.depth == 50
 
 
+def test_a_finished_run_that_lacks_epochs_is_not_judged(tmp_path: Path) -> None:
+    evidence = evidence_of(tmp_path, {"cut": Fake((2.0, 1.0, 0.5))})
+    path = tmp_path / "cut" / "history.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    with pytest.raises(InputError, match="cut is damaged: its history has 2 of 3 epochs"):
+        _ = evidence["cut"].losses
+
+
 def test_a_record_that_is_missing_is_named(tmp_path: Path) -> None:
     evidence = evidence_of(tmp_path, {"good": Fake()})
     with pytest.raises(InputError, match="good has no record flow: run `highway reproduce` again"):

@@ -92,26 +92,36 @@ def test_runs_that_diverged_do_not_count_as_good(tmp_path: Path) -> None:
     assert set(verdicts(record).values()) == {"not reproduced"}
     assert record.verdict == "not reproduced"
     assert found(record, "100 layers") == "highway-100 diverged, plain-100 diverged"
-    assert {row.here for row in record.rows} == {"diverged"}
+    assert {row.here for row in record.rows} == {"diverged", "10 of 10 diverged"}
 
 
-def test_a_plain_network_that_diverges_is_above_any_that_does_not(tmp_path: Path) -> None:
+def test_a_plain_network_that_diverges_is_no_proof(tmp_path: Path) -> None:
     lost = evidence(tmp_path, PAPER | {"plain": (9e-5, 5e-5, math.inf, math.inf)})
     ((_, caption),) = FIG1.draw(lost).values()
     assert caption.endswith("On the left diverged: plain-50, plain-100.")
     record = judge(FIG1, lost)
-    assert record.verdict == "reproduced"
+    assert {name for name, verdict in verdicts(record).items() if verdict == "partly"} == {"plain, deep", "100 layers"}
     assert found(record, "plain, deep") == "plain-10 9.00e-05, plain-20 5.00e-05, plain-50 diverged, plain-100 diverged"
 
 
-def test_one_of_ten_that_diverged_spoils_their_mean_and_the_caption_says_so(tmp_path: Path) -> None:
+def test_a_plain_network_that_was_good_before_it_diverged_counts_as_good(tmp_path: Path) -> None:
+    runs = list(evidence(tmp_path))
+    (deep,) = (run for run in runs if run.label == "left-plain-100-1")
+    deep.status, deep.__dict__["history"] = "diverged", [deep.history[0].model_copy(update={"train_loss": 6e-5})]
+    record = judge(FIG1, Evidence("laptop", runs))
+    assert verdicts(record)["100 layers"] == "not reproduced"
+    assert found(record, "100 layers") == "highway-100 5.00e-05, plain-100 6.00e-05 (diverged): 1.2 times"
+
+
+def test_one_of_ten_that_diverged_is_named_and_left_out_of_the_mean(tmp_path: Path) -> None:
     full = evidence(tmp_path)
     runs = list(full)
     place = next(number for number, run in enumerate(runs) if run.label == "right-highway-50-3")
     runs[place].status = "diverged"
     record = judge(FIG1, Evidence("laptop", runs))
-    assert verdicts(record)["ten best, highway"] == "not reproduced"
-    assert "highway-50 diverged" in found(record, "ten best, highway")
+    assert verdicts(record)["ten best, highway"] == "partly", "without it: reproduced"
+    assert "highway-50 3.17e-04 (1 of 10 diverged)" in found(record, "ten best, highway")
+    assert {row.what: row.here for row in record.rows}["highway-50, mean of the 10 best"] == "3.17e-04 (1 of 10 diverged)"
     ((_, caption),) = FIG1.draw(Evidence("laptop", runs)).values()
     assert caption.endswith("1 of the runs on the right diverged; means are over the others.")
 

@@ -1,7 +1,9 @@
 """A run with the same spec is not made twice."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +60,26 @@ def test_runs_of_other_folders_are_used(finished_run: Callable[[], RunDirectory]
     other = Run("other", job.spec.model_copy(update={"seed": 5}))
     assert not pool.is_from_elsewhere(other)
     assert pool.path_of(other).parent == tmp_path / "runs"
+
+
+def test_own_runs_are_known_by_what_they_compute_not_by_their_name(tmp_path: Path) -> None:
+    first = Pool(tmp_path).path_of(Run("a", small_spec()))
+    written(first, small_spec(), "started")
+    first.rename(tmp_path / "called-otherwise")
+    pool = Pool(tmp_path)
+    assert pool.path_of(Run("a", small_spec())) == tmp_path / "called-otherwise"
+    assert not pool.is_done(Run("a", small_spec()))
+    assert not pool.is_from_elsewhere(Run("a", small_spec()))
+
+
+def test_a_setting_that_is_added_later_does_not_change_what_a_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its value in earlier files is its default, which is not looked at."""
+    spec = small_spec()
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr("highwaynet.experiments.pool.sha256", lambda content: seen.update(json.loads(content)) or "")
+    key_of(spec)
+    assert "precision" not in seen["training"]
+    assert "precision" in type(spec.training).model_fields
 
 
 def written(path: Path, spec: RunSpec, event: str) -> RunDirectory:

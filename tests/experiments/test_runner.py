@@ -1,6 +1,7 @@
 """Runs side by side: each is made once, whoever dies."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from highwaynet.base.errors import HighwayError
 from highwaynet.experiments.claims import Run
 from highwaynet.experiments.pool import Pool
-from highwaynet.experiments.runner import Standing, run_all
+from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.experiments.specs import run_spec
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.training.interruption import InterruptedRunError
@@ -106,7 +107,7 @@ def test_one_that_is_killed_again_ends_it_with_a_sentence_and_can_go_on(
             os.kill(pid, signal.SIGKILL)
 
     shaken = Pool(tmp_path)
-    with pytest.raises(HighwayError, match=r"the run b \(.*\) failed: its process ended with code -9; the same command goes on with it"):
+    with pytest.raises(HighwayError, match="the run b failed: its process ended with code -9; the same command goes on with it, or begins"):
         run_all(runs[1:2], shaken, 1, kill)
     assert len(killed) == 2
     run_all(runs[1:2], shaken, 1, lambda standing: None)
@@ -119,9 +120,31 @@ def test_a_run_that_fails_gives_one_sentence(tmp_path: Path) -> None:
     (pool.path_of(run) / "mine").touch()
     with pytest.raises(HighwayError) as caught:
         run_all([run], pool, 1, lambda standing: None)
-    assert str(caught.value).startswith(f"the run a ({pool.path_of(run)}) failed: {pool.path_of(run)} is not a run directory")
+    assert str(caught.value).startswith(f"the run a failed: {pool.path_of(run)} is not a run directory")
+    assert str(caught.value).endswith(f"or begins it anew if you remove {pool.path_of(run)}")
     assert "\n" not in str(caught.value)
     assert not children()
+
+
+def test_a_run_that_fails_does_not_keep_the_others_from_their_end(tmp_path: Path) -> None:
+    pool, runs = Pool(tmp_path), [small(label, seed) for seed, label in enumerate("abc", start=1)]
+    for run in runs[:2]:
+        pool.path_of(run).mkdir()
+        (pool.path_of(run) / "mine").touch()
+    standings: list[Standing] = []
+    with pytest.raises(HighwayError, match=r"the run a failed: .* \(1 more failed\)$"):
+        run_all(runs, pool, 1, standings.append)
+    assert pool.is_done(runs[2])
+    assert standings[-1].done == 1
+    shutil.rmtree(pool.path_of(runs[0]))
+    with pytest.raises(HighwayError, match="the run b failed"):
+        run_all(runs, pool, 1, standings.append)
+    assert pool.is_done(runs[0])
+
+
+def test_a_damaged_history_is_no_progress(tmp_path: Path) -> None:
+    (tmp_path / "history.jsonl").write_bytes(b"\xff\xfe\n")
+    assert epochs_done(tmp_path) == 0
 
 
 def test_a_run_that_diverges_is_done(tmp_path: Path) -> None:

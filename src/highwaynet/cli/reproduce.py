@@ -80,7 +80,7 @@ def reproduce_command(
     if as_json:
         print_json(record.model_dump(mode="json") | {"folder": str(job.folder)})
     else:
-        _show(record, job.folder)
+        _show(record, job.claim.source, job.folder)
 
 
 def _introduction(job: "Job") -> list[str]:
@@ -135,14 +135,14 @@ def _list(out: Path, *, as_json: bool) -> None:
     console.print("next: highway reproduce NAME --plan says what would be run, and how long that takes here", soft_wrap=True)
 
 
-def _show(record: "ClaimRecord", folder: Path) -> None:
+def _show(record: "ClaimRecord", source: str, folder: Path) -> None:
     if record.rows:
-        print_table([("", "left"), ("paper", "left"), ("here", "left")], [[row.what, row.paper, row.here] for row in record.rows])
+        print_table([("", "left"), (source, "left"), ("here", "left")], [[row.what, row.paper, row.here] for row in record.rows])
     rules, text = [], ""
     for rule in record.rules:
         same, text = rule.text == text, rule.text
         rules.append([f"{rule.name}: {rule.paper}\nrule: {'the same' if same else text}\n", rule.found, rule.verdict])
-    print_table([("the paper", "left"), ("here", "left"), ("", "whole")], rules)
+    print_table([(source, "left"), ("here", "left"), ("", "whole")], rules)
     console.print(f"verdict: {record.verdict} (scale {record.scale})", soft_wrap=True)
     if record.note:
         console.print(f"note: {record.note}", soft_wrap=True)

@@ -88,6 +88,10 @@ class Claim:
     """Numbers beside the paper's."""
     notes: Mapping[Scale, str] = field(default_factory=dict)
     """What differs from the paper at a scale, or why it is not run there."""
+    source: str = "the paper"
+    """Who claims it."""
+    seen: str = ""
+    """Similar runs that were known when the rules were written, so that they may have shaped them."""
 
 
 def overall(verdicts: list[Verdict]) -> Verdict:

@@ -121,6 +121,7 @@ REPORT_2021 = Claim(
         "laptop": "the whole budget: 5 epochs of MNIST, learning rate 0.01, one seed.",
         "paper": "the same as at scale laptop: the report gives no other budget.",
     },
+    source="the 2021 report",
 )
 
 
@@ -185,6 +186,7 @@ THOUSAND = Claim(
         "laptop": "1001 layers of 50 blocks, momentum 0.9, 3 epochs of MNIST, gate bias −8, found in earlier trials with 1000 layers.",
         "paper": "20 epochs; the paper gives neither data nor budget.",
     },
+    seen="a run with 1000 layers (results/thousand-layers)",
 )
 
 ACTIVATIONS = {"tanh": "tanh", "relu": "ReLU", "sigmoid": "sigmoid"}

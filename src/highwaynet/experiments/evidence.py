@@ -51,8 +51,12 @@ class RunEvidence:
 
     @cached_property
     def history(self) -> list[EpochRecord]:
-        """Its epochs; none where it diverged in the first."""
-        return self._run.read_history() if self._run.has_history else []
+        """Its epochs; none where it diverged in the first. Raises InputError where a finished run lacks some."""
+        history = self._run.read_history() if self._run.has_history else []
+        training = self.spec.training
+        if self.finished and training.patience is None and len(history) != training.epochs:
+            raise InputError(f"{self._run.path} is damaged: its history has {len(history)} of {training.epochs} epochs")
+        return history
 
     @property
     def losses(self) -> list[float]:

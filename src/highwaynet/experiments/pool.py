@@ -18,11 +18,11 @@ INDIFFERENT = {"threads", "device", "keep", "checkpoint", "tensorboard", "compil
 
 
 def key_of(spec: RunSpec) -> str:
-    """The same for runs that compute the same."""
-    values = spec.model_dump(mode="json", exclude_none=True)
+    """The same for runs that compute the same; settings that are added later do not change it, as long as they keep their default."""
+    values = spec.model_dump(mode="json", exclude_defaults=True)
     # Where a run goes back to, its checkpoints decide.
     indifferent = INDIFFERENT - ({"checkpoint"} if spec.training.on_divergence == "rewind" else set())
-    values["training"] = {name: value for name, value in values["training"].items() if name not in indifferent}
+    values["training"] = {name: value for name, value in values.get("training", {}).items() if name not in indifferent}
     return sha256(json.dumps(values, sort_keys=True).encode())
 
 
@@ -36,13 +36,14 @@ class Pool:
 
     def __init__(self, folder: Path, others: Iterable[Path] = ()) -> None:
         self._folder = folder
-        self._known = {key_of(run.read_spec()): run for run in _usable(others)}
+        self._own = {key_of(run.read_spec()): run.path for run in _readable(folder)} if folder.is_dir() else {}
+        self._known = {key_of(run.read_spec()): run.path for run in _usable(others)}
 
     def path_of(self, run: Run) -> Path:
         """Where a run is, or will be: its name tells what it is, and the runs of all claims share one folder."""
         key = key_of(run.spec)
-        if known := self._known.get(key):
-            return known.path
+        if known := self._known.get(key) or self._own.get(key):
+            return known
         return self._folder / f"{run.spec.network.name}-{run.spec.network.depth}-{run.spec.data.title.lower().replace(' ', '-')}-{key[:10]}"
 
     def is_done(self, run: Run) -> bool:
@@ -64,9 +65,12 @@ def _usable(folders: Iterable[Path]) -> Iterator[RunDirectory]:
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"--reuse {folder}: no such folder")
-        for path in sorted(folder.rglob(SPEC)):
-            with suppress(InputError):  # a spec of another version, or no run at all
-                run = RunDirectory.open(path.parent)
-                if has_ended(run.path):
-                    run.read_spec()
-                    yield run
+        yield from (run for run in _readable(folder) if has_ended(run.path))
+
+
+def _readable(folder: Path) -> Iterator[RunDirectory]:
+    for path in sorted(folder.rglob(SPEC)):
+        with suppress(InputError):  # a spec of another version, or no run at all
+            run = RunDirectory.open(path.parent)
+            run.read_spec()
+            yield run

@@ -164,6 +164,8 @@ def _collect(job: Job, display: Display) -> Evidence:
         if finished and run.analyses:
             display.note(f"asking {run.label}: {', '.join(run.analyses)}")
             ask(directory, run.analyses)
+        if finished:
+            directory.read_history()  # a damaged one is not judged
         keep(directory, run.analyses if finished else (), job.folder / RUNS / run.label)
         found.append(RunEvidence(run.label, job.folder / RUNS / run.label, "finished" if finished else "diverged"))
     return Evidence(job.scale, found)
@@ -176,7 +178,7 @@ def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:
     for rule, text in zip(claim.rules, rule_texts(claim), strict=True):
         outcome = rule.judge(evidence)
         verdict: Verdict = outcome.verdict if judge else "not judged"
-        before = text in plan.rules and not plan.there
+        before = text in plan.rules and not plan.there and not claim.seen
         rules.append(RuleRecord(**text.model_dump(), verdict=verdict, found=outcome.found, written_before=before))
     return ClaimRecord(
         claim=claim.name,

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,21 @@ ATTEMPTS = 2
 
 Waiting = list[tuple[Run, Path]]
 """Runs that are not done, and where they will be."""
+
+
+class Failures:
+    """What went wrong."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[Path] = Counter()
+        self.final: dict[Path, str] = {}
+        """Runs that are given up, and why."""
+
+    def add(self, label: str, path: Path, reason: str) -> None:
+        """A run failed, perhaps again."""
+        self._counts[path] += 1
+        if self._counts[path] >= ATTEMPTS:
+            self.final[path] = f"the run {label} failed: {reason}; the same command goes on with it, or begins it anew if you remove {path}"
 
 
 @dataclass(frozen=True)
@@ -86,32 +102,36 @@ def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
 
     Raises:
         InterruptedRunError: If Ctrl-C or SIGTERM came; what was trained is saved.
-        HighwayError: If a run fails; those beside it are asked to stop.
+        HighwayError: If a run failed; the others are brought to their end before.
     """
     team: list[_Worker] = []
-    failures: Counter[Path] = Counter()
+    failures = Failures()
     waiting: Waiting = [(run, pool.path_of(run)) for run in runs]
     with Interruption() as stop:
         stop.armed = True
         try:
-            while waiting := [(run, path) for run, path in waiting if not has_ended(path)]:
+            while waiting := [(run, path) for run, path in waiting if not has_ended(path) and path not in failures.final]:
                 if stop.requested:
                     raise InterruptedRunError("interrupted; what was trained is saved", stop.requested)
-                for worker in list(team):
-                    _look(worker, team, failures)
                 _begin(waiting, team, workers)
                 show(_standing(len(runs), waiting, team))
                 time.sleep(LOOK)
+                for worker in list(team):
+                    _look(worker, team, failures)
         finally:
             for worker in team:
                 worker.dismiss()
             for worker in team:
                 worker.wait()
-    show(Standing(len(runs), len(runs), ()))
+    failed = len(failures.final)
+    show(Standing(len(runs) - failed, len(runs), ()))
+    if failed:
+        beside = f" ({failed - 1} more failed)" if failed > 1 else ""
+        raise HighwayError(next(iter(failures.final.values())) + beside)
 
 
-def _look(worker: _Worker, team: list[_Worker], failures: Counter[Path]) -> None:
-    """Find out whether a worker's run is over; raises HighwayError where it failed again."""
+def _look(worker: _Worker, team: list[_Worker], failures: Failures) -> None:
+    """Find out whether a worker's run is over, and how."""
     reason = worker.look()
     if reason is None:
         return
@@ -122,9 +142,7 @@ def _look(worker: _Worker, team: list[_Worker], failures: Counter[Path]) -> None
         worker.wait()
     # Otherwise another process was faster: what it does is waited for, what it did is taken.
     if reason and run and not has_ended(worker.path) and not is_locked(worker.path):
-        failures[worker.path] += 1
-        if failures[worker.path] >= ATTEMPTS:
-            raise HighwayError(f"the run {run.label} ({worker.path}) failed: {reason}; the same command goes on with it")
+        failures.add(run.label, worker.path, reason)
 
 
 def _begin(waiting: Waiting, team: list[_Worker], workers: int) -> None:
@@ -148,5 +166,7 @@ def _standing(runs: int, waiting: Waiting, team: list[_Worker]) -> Standing:
 
 
 def epochs_done(path: Path) -> int:
-    """How many epochs of a run are there."""
-    return RunDirectory(path).epochs_written
+    """How many epochs of a run are there; none that could be read where its history is damaged."""
+    with suppress(HighwayError):
+        return RunDirectory(path).epochs_written
+    return 0

@@ -27,7 +27,7 @@ class Compared:
     """The paper's standard deviation."""
 
 
-def draw_accuracies(rows: Sequence[Compared], source: str = "paper") -> Figure:
+def draw_accuracies(rows: Sequence[Compared], source: str = "the paper") -> Figure:
     """Test accuracies: dots for our seeds, a diamond for the other source, with its standard deviation."""
     with house_style():
         figure = Figure(figsize=(1.5 * WIDTH, 1.2 + 0.45 * len(rows)))
