@@ -24,14 +24,15 @@ KEYS = {
     "fig2": ["MNIST: biases", "CIFAR-100: biases"],
     "fig3": ["MNIST: routes", "CIFAR-100: routes"],
     "report2016": ["alike"],
-    "report2021": [],
+    "report2021": ["ReLU, Glorot's weights", "sigmoid, Glorot's weights"],
 }
 """Rules whose numbers stand in the overview; all where a claim has none here."""
 
 HEAD = """# The paper's results, here
 
-What the paper and the two reports claim, beside what runs on a laptop gave, with a verdict by rules that are written down before the runs
-(`plan.json` beside each record); where runs had been made before, and so may have shaped the rules, it is said.
+What the paper and the two reports claim, beside what runs on a laptop gave, with a verdict by written rules. `plan.json` beside each record
+holds them as they stood before the runs; ¹ marks verdicts by rules that were written down, or changed, when runs or similar ones were
+known, and so may have been shaped by them.
 Made by `highway reproduce NAME`; written from the records in [results](../results) by
 `python docs/results.py`.
 Scale `laptop` is what two cores do in an evening; [PAPER_SCALE.md](PAPER_SCALE.md) says how to run the original budgets on a GPU.
@@ -40,6 +41,9 @@ A claim is *reproduced* where all its rules hold, *not reproduced* where none ho
 a part of it was not run.
 
 """
+
+
+FOOTNOTE = "¹ By rules that were written down, or changed, when runs or similar ones were known."
 
 
 def overview(link: str) -> list[str]:
@@ -54,7 +58,7 @@ def overview(link: str) -> list[str]:
             verdict += "" if all(rule.written_before for rule in record.rules) else "¹"
         repeat = command(claim, record.scale if record else None)
         lines.append(f"| {title} | {claim.paper} | {here} | {scale} | **{verdict}** | `{repeat}` |")
-    return [*lines, "", "¹ Rules that were written down when runs, or similar ones, had been made."]
+    return [*lines, "", FOOTNOTE]
 
 
 def missing(claim: Claim) -> str:
@@ -71,8 +75,8 @@ def command(claim: Claim, scale: Scale | None = None) -> str:
 def headline(record: ClaimRecord) -> str:
     """How many rules hold, and the numbers that tell most."""
     shown = KEYS.get(record.claim, [rule.name for rule in record.rules])
-    texts = [f"{rule.name}: {rule.found.partition(';')[0]}" for rule in record.rules if rule.name in shown]
-    return "; ".join([_counts(record), *texts])
+    texts = [f"{rule.name}: {rule.found.partition(';')[0]}" for rule in record.rules if rule.name in shown and rule.verdict != "not run"]
+    return "; ".join([*([_counts(record)] if len(record.rules) > 1 else []), *texts])
 
 
 def _counts(record: ClaimRecord) -> str:
@@ -81,7 +85,7 @@ def _counts(record: ClaimRecord) -> str:
         counts[rule.verdict] = counts.get(rule.verdict, 0) + 1
     order = ("reproduced", "partly", "not reproduced", "not run", "not judged")
     words = [f"{counts[word]} {word}" for word in order if word in counts]
-    return f"of {len(record.rules)} finding{'s' if len(record.rules) > 1 else ''} " + ", ".join(words)
+    return f"of {len(record.rules)} findings " + ", ".join(words)
 
 
 def section(claim: Claim) -> list[str]:
@@ -97,11 +101,14 @@ def section(claim: Claim) -> list[str]:
     if record.rows:
         lines += [f"| | {claim.source} | here |", "|---|---|---|", *map(_row, record.rows), ""]
     lines += [f"| {claim.source} | rule | here | |", "|---|---|---|---|"]
+    text = ""
     for rule in record.rules:
-        lines.append(f"| {rule.name}: {rule.paper} | {rule.text} | {rule.found} | **{rule.verdict}** |")
+        same, text = rule.text == text, rule.text
+        mark = "" if rule.written_before else "¹"
+        lines.append(f"| {rule.name}: {rule.paper} | {'the same' if same else text} | {rule.found} | **{rule.verdict}{mark}** |")
     lines.append("")
     for name in record.figures:
-        lines += [f"![{claim.title}](../results/{claim.name}/figures/{name})", ""]
+        lines += [f"![{claim.title}: {Path(name).stem}](../results/{claim.name}/figures/{name})", ""]
     return [*lines, f"Repeat it: `{command(claim, record.scale)}`. Record: [results/{claim.name}](../results/{claim.name}).", ""]
 
 

@@ -117,7 +117,7 @@ def test_a_table_of_results_is_put_between_its_marks() -> None:
     text = f"before\n{RESULTS['BEGIN']}\nold\n{RESULTS['END']}\nafter\n"
     new = RESULTS["readme"](text)
     assert new.startswith(f"before\n{RESULTS['BEGIN']}\n| claim | the paper | here |")
-    assert new.endswith(f"had been made.\n{RESULTS['END']}\nafter\n")
+    assert new.endswith(f"ones were known.\n{RESULTS['END']}\nafter\n")
     assert "old" not in new
     assert RESULTS["readme"](new) == new
     assert all(f"](docs/RESULTS.md#{name})" in new for name in CLAIMS)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,6 +95,43 @@ def test_every_other_claim_at_its_smallest(name: str, fig1: tuple[Path, str, str
     assert {rule.verdict for rule in record.rules} == {"not judged"}
     assert record.figures
     assert all((out / f"{name}-smoke" / "figures" / figure).stat().st_size > 5000 for figure in record.figures)
+
+
+def test_a_plan_says_what_would_be_run_even_without_data(highway: Highway, tmp_path: Path) -> None:
+    result = highway("reproduce", "table1", "--plan", HIGHWAYNET_DATA=str(tmp_path / "nothing"))
+    assert result.returncode == 2
+    assert "  3 × mnist-highway-16 on mnist, epochs: 30\n" in result.stdout
+    assert "rule: 16 wide: " in result.stdout
+    assert result.stderr.startswith("highway: ")
+    assert "not found below" in result.stderr
+    result = highway("reproduce", "table1", "--plan", "--json", HIGHWAYNET_DATA=str(tmp_path / "nothing"))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_damaged_is_named_with_a_way_out(highway: Highway, fig1: tuple[Path, str, str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(fig1[0], out)
+    again = ("reproduce", "fig1", "--scale", "smoke", "--out", out)
+    record = (out / "fig1-smoke" / "record.json").read_bytes()
+    (out / "fig1-smoke" / "record.json").write_bytes(record[:100])
+    result = highway("reproduce", "list", "--out", out)
+    assert result.returncode == 0, result.stderr
+    assert "smoke: damaged record" in result.stdout
+    assert highway(*again).returncode == 0
+    assert (out / "fig1-smoke" / "record.json").read_bytes() == record
+
+    run = next(path for path in sorted((out / "runs").iterdir()) if (path / "history.jsonl").is_file())
+    for name in ("history.jsonl", "spec.toml"):
+        content = (run / name).read_bytes()
+        (run / name).write_bytes(content[:40])
+        result = highway(*again)
+        assert result.returncode == 2
+        assert result.stderr.splitlines()[-1].startswith("highway: ")
+        assert result.stderr.endswith(f" (remove {run}, and the same command makes this run anew)\n")
+        (run / name).write_bytes(content)
+    (out / "fig1-smoke" / "plan.json").write_text("{")
+    refused(highway(*again), f"(remove {out / 'fig1-smoke'}, and the same command writes it anew; the runs are elsewhere)")
 
 
 def test_list_says_what_there_is(highway: Highway, fig1: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,7 +243,7 @@ def test_what_is_refused_is_refused_in_a_sentence(highway: Highway, tmp_path: Pa
     Path("fig2", "mine").touch()
     cases: list[tuple[str, dict[str, Any]]] = [
         ("file is a file: name another folder with --out", {"out": Path("file")}),
-        (r"fig2 holds something else \(it has no plan.json\)", {"out": Path()}),
+        ("fig2 has no plan.json, but holds something: name another folder", {"out": Path()}),
         ("--reuse nothing: no such folder", {"reuse": [Path("nothing")]}),
         ("--reuse file: no such folder", {"reuse": [Path("file")]}),
         ("--seeds 2: fig2 has seeds of its own at scale laptop", {"seeds": 2}),

@@ -117,7 +117,7 @@ def test_gate_biases(trains: Callable[[str, str, float], bool], expected: list[s
 
 def test_what_is_found_about_gate_biases(tmp_path: Path) -> None:
     record = judge(INITIALISATION, grid(tmp_path, lambda init, activation, bias: bias < -1 and (init, activation) != ("he", "relu")))
-    assert found(record, "negative biases") == "8 of 9 train; not: He with ReLU"
+    assert found(record, "negative biases") == "8 of 9 train with one of them; not: He with ReLU"
     assert found(record, "beside no bias") == "of 9: 0 with bias 0, 0 with bias −1, 8 with bias −2, 8 with bias −4"
     evidence = evidence_of(tmp_path / "lost", dict.fromkeys((run.label for run in INITIALISATION.plan("laptop", None)), DIVERGED))
     assert judge(INITIALISATION, evidence).verdict == "not reproduced"

@@ -44,7 +44,8 @@ def test_figure_2_as_in_the_paper(tmp_path: Path) -> None:
     assert set(verdicts(record).values()) == {"reproduced"}
     assert (
         found(record, "MNIST: stripes")
-        == "90.00\u00a0% of the change lies in the first 15 of 49 layers, in each 22 times as much as in a later one"
+        == "90.00\u00a0% of the change from layer to layer lies in the first 15 of 49 layers, 21.86 times as much in a step there "
+        "as in a later one"
     )
     assert found(record, "CIFAR-100: depth") == "biases +1.00, activity −1.00"
 
@@ -79,10 +80,10 @@ def test_figure_4(tmp_path: Path) -> None:
     record = judged_lesions(tmp_path / "good", lesions([*range(1, 15), *range(46, 50)]), lesions(range(1, 38)))
     assert set(verdicts(record).values()) == {"partly"}, "the measure was chosen after seeing the curve"
     assert found(record, "MNIST: idle layers").startswith(
-        "31 of 49 (63.27\u00a0%), 31 of the 31 layers 15–45; without a layer the loss is 10 times the intact one in the median of layers "
-        "1–9, 1.0 times in that of 15–45 (of 49 layers 31 within 1.01"
+        "idle are 31 of 49 layers (63.27\u00a0%), and 31 of the 31 layers 15–45; without a layer the loss is 10 times the intact one in "
+        "the median of layers 1–9, 1.0 times in that of 15–45 (of 49 layers 31 within 1.01"
     )
-    assert found(record, "CIFAR-100: busy layers").startswith("37 of the first 40 layers and 0 of the last 9 do")
+    assert found(record, "CIFAR-100: busy layers").startswith("removing one hurts for 37 of the first 40 layers and for 0 of the last 9; ")
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_numbers_stand_beside_the_paper_s(tmp_path: Path) -> None:
     assert rows["32 wide, 12,345 parameters"] == ("99.55 (99.54 ± 0.02)", "99.44, 1 seed, 30 epochs")
     assert not any("released" in what for what in rows), "what is not judged is shown where it was run"
     assert rows["DSN, as reported"] == ("99.61", "")
-    assert found(record, "16 wide") == "99.45 (99.40 ± 0.05), 3 seeds"
+    assert found(record, "16 wide") == "99.45 (99.40 ± 0.05), 3 seeds, 30 epochs"
     assert record.verdict == "partly"
 
 
@@ -66,7 +66,7 @@ def test_a_seed_that_diverged_is_not_left_out_of_the_mean(tmp_path: Path) -> Non
         "16 wide": "not reproduced",
         "32 wide": "not reproduced",
     }
-    assert found(record, "16 wide") == "99.90 (99.90 ± 0.00), 2 seeds, 1 diverged"
+    assert found(record, "16 wide") == "99.90 (99.90 ± 0.00), 2 seeds, 1 diverged, 30 epochs"
     assert found(record, "32 wide") == "1 diverged"
     rows = {row.what: row.here for row in record.rows}
     assert rows["16 wide, 12,345 parameters"] == "99.90 (99.90 ± 0.00), 2 seeds, 1 diverged, 30 epochs"

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -60,14 +61,21 @@ def reproduce_command(
     from highwaynet.cli.inside import need_figures
 
     need_figures()
-    from highwaynet.experiments.reproduce import prepare, reproduce, seconds_left
+    from highwaynet.experiments.reproduce import check_data, prepare, reproduce, seconds_left
     from highwaynet.training.interruption import InterruptedRunError, Interruption
 
     with Interruption(), _Display() as display:  # before and after the runs, signals end the program at once
-        job = prepare(CLAIMS[name], scale, seeds, out, reuse or [])
+        job = prepare(CLAIMS[name], scale, seeds, out, reuse or [], need_data=not plan)
         count = workers or usual_workers()
         if plan:
-            _show_plan(job, seconds_left(job, count, display), count, as_json=as_json)
+            if not as_json:
+                _show_plan(job)
+            check_data(job)
+            seconds = seconds_left(job, count, display)
+            if as_json:
+                _print_plan(job, seconds, count)
+            else:
+                console.print(_time_needed(seconds, count) if job.left else "nothing is left to run", soft_wrap=True)
             return
         for line in _introduction(job):
             display.note(line)
@@ -99,17 +107,16 @@ def _time_needed(seconds: float, workers: int) -> str:
     return f"this takes about {_duration(seconds)} here with {workers} {'run' if workers == 1 else 'runs'} at a time"
 
 
-def _show_plan(job: "Job", seconds: float, workers: int, *, as_json: bool) -> None:
+def _print_plan(job: "Job", seconds: float, workers: int) -> None:
     from highwaynet.experiments.records import rule_texts
 
-    rules = rule_texts(job.claim)
-    if as_json:
-        runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.pool.is_done(run)} for run in job.runs]
-        texts = [rule.model_dump(mode="json") for rule in rules]
-        print_json({"claim": job.claim.name, "scale": job.scale, "runs": runs, "rules": texts, "seconds": seconds, "workers": workers})
-        return
-    lines = [*_introduction(job), *(f"rule: {rule.name}: {rule.text}" for rule in rules)]
-    for line in [*lines, _time_needed(seconds, workers) if job.left else "nothing is left to run"]:
+    runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.pool.is_done(run)} for run in job.runs]
+    rules = [rule.model_dump(mode="json") for rule in rule_texts(job.claim)]
+    print_json({"claim": job.claim.name, "scale": job.scale, "runs": runs, "rules": rules, "seconds": seconds, "workers": workers})
+
+
+def _show_plan(job: "Job") -> None:
+    for line in [*_introduction(job), *(f"rule: {rule.name}: {rule.text}" for rule in job.claim.rules)]:
         console.print(line, soft_wrap=True)
 
 
@@ -121,7 +128,13 @@ def _list(out: Path, *, as_json: bool) -> None:
 
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out}: this is a file; name a folder")
-    found = {name: {scale: record.verdict for scale in SCALES if (record := load_claim(out / folder_name(name, scale)))} for name in CLAIMS}
+    found: dict[str, dict[str, str]] = {name: {} for name in CLAIMS}
+    for name, scale in product(CLAIMS, SCALES):
+        try:
+            if record := load_claim(out / folder_name(name, scale)):
+                found[name][scale] = record.verdict
+        except InputError:
+            found[name][scale] = "damaged record"
     if as_json:
         print_json(
             [{"name": claim.name, "title": claim.title, "paper": claim.paper, "done": found[claim.name]} for claim in CLAIMS.values()]
@@ -144,6 +157,9 @@ def _show(record: "ClaimRecord", source: str, folder: Path) -> None:
         rules.append([f"{rule.name}: {rule.paper}\nrule: {'the same' if same else text}\n", rule.found, rule.verdict])
     print_table([(source, "left"), ("here", "left"), ("", "whole")], rules)
     console.print(f"verdict: {record.verdict} (scale {record.scale})", soft_wrap=True)
+    if late := sum(not rule.written_before for rule in record.rules):
+        text = "were written down, or changed, when runs or similar ones were known"
+        console.print(f"rules: {late} of {len(record.rules)} {text}", soft_wrap=True)
     if record.note:
         console.print(f"note: {record.note}", soft_wrap=True)
     for name in record.figures:
@@ -170,4 +186,5 @@ def _duration(seconds: float) -> str:
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
-    return f"{minutes} minutes" if minutes < 120 else f"{seconds / 3600:.1f} hours"
+    hours = seconds / 3600
+    return f"{minutes} minutes" if minutes < 120 else f"{hours:.1f} hours" if hours < 72 else f"{hours / 24:.0f} days"

@@ -229,7 +229,9 @@ def _words(pairs: list[tuple[str, str]]) -> str:
 def _negative_is_enough(evidence: "Evidence") -> Outcome:
     trained = _trains(evidence, BIASES[1:])
     missing = [pair for pair, good in trained.items() if not good]
-    return Outcome(counted(list(trained.values()), partly=6), f"{sum(trained.values())} of 9 train; not: {_words(missing)}")
+    return Outcome(
+        counted(list(trained.values()), partly=6), f"{sum(trained.values())} of 9 train with one of them; not: {_words(missing)}"
+    )
 
 
 def _better_than_none(evidence: "Evidence") -> Outcome:

@@ -125,8 +125,8 @@ def _stripes(layers: int) -> Callable[["Evidence", Network], Outcome]:
         gates = _gates(evidence, network)
         share, later = change_within(gates.sample_outputs, layers), len(gates.bias) - layers
         factor = ratio(share / (layers - 1), (1 - share) / later)
-        first = f"{percent(share)} of the change lies in the first {layers} of {len(gates.bias)} layers"
-        found = f"{first}, in each {times(factor)} as much as in a later one"
+        first = f"{percent(share)} of the change from layer to layer lies in the first {layers} of {len(gates.bias)} layers"
+        found = f"{first}, {factor:.2f} times as much in a step there as in a later one"
         return Outcome("reproduced" if share >= 2 / 3 and factor >= 2 else "partly" if factor > 1 else "not reproduced", found)
 
     return judge
@@ -166,8 +166,8 @@ def _idle_layers(evidence: "Evidence", network: Network) -> Outcome:
     early, late = (ratio(float(np.median(part)), record.intact.loss) for part in (losses[:9], losses[14:45]))
     share = len(layers) / len(losses)
     found = (
-        f"{len(layers)} of {len(losses)} ({percent(share)}), {len(middle)} of the 31 layers 15–45; without a layer the loss is "
-        f"{times(early)} the intact one in the median of layers 1–9, {times(late)} in that of 15–45 ({_counts(record)})"
+        f"idle are {len(layers)} of {len(losses)} layers ({percent(share)}), and {len(middle)} of the 31 layers 15–45; without a layer the "
+        f"loss is {times(early)} the intact one in the median of layers 1–9, {times(late)} in that of 15–45 ({_counts(record)})"
     )
     idle = 0.45 <= share <= 0.75 or len(middle) >= 28
     return Outcome(_at_best_partly([idle and early > 2 * late]), found)
@@ -185,8 +185,8 @@ def _busy_layers(evidence: "Evidence", network: Network) -> Outcome:
     rise = [ratio(float(np.median(part)), record.intact.loss) for part in (losses[:40], losses[40:])]
     first, last = map(times, rise)
     found = (
-        f"{len(busy)} of the first 40 layers and {len(late)} of the last 9 do; without a layer the loss is {first} the "
-        f"intact one in the median of the first 40, {last} in that of the last 9 ({_counts(record)})"
+        f"removing one hurts for {len(busy)} of the first 40 layers and for {len(late)} of the last 9; without a layer the loss is {first} "
+        f"the intact one in the median of the first 40, {last} in that of the last 9 ({_counts(record)})"
     )
     return Outcome(_at_best_partly([len(busy) >= 36, rise[0] > 2 * rise[1]]), found)
 
@@ -220,8 +220,8 @@ def _gate_rules(network: Network, layers: int) -> list[Rule]:
             network,
             "stripes",
             f"outputs stay constant over many layers; most of the change lies in the first {layers}",
-            "at least two thirds of the sample's change of outputs, and at least twice as much in each of these layers as in each later "
-            "one; more than in a later one: partly",
+            "at least two thirds of the sample's change of outputs, and at least twice as much in a step from layer to layer "
+            "there as in a later one; more than in a later one: partly",
             _stripes(layers),
         ),
     ]
@@ -326,7 +326,7 @@ FIG2 = Claim(
 FIG3 = Claim(
     "fig3",
     "Figure 3: gates by class",
-    f"Classes take routes of their own ({_BOTH}).",
+    f"Samples take different routes; classes differ in the first layers on MNIST, in all on CIFAR-100 ({_BOTH}).",
     _planner(("routing",)),
     FIG3_RULES,
     _draw_routes,

@@ -233,6 +233,7 @@ NOTES: dict[Scale, str] = {
     "begun to train: a longer search might find better ones for them.",
     "paper": "100 random settings for each depth and kind, 400 epochs each; both panels choose among them.",
 }
+SEEN = "the study's runs of 5 and of 40 epochs (results/paper-mnist)"
 FIG1 = Claim(
     "fig1",
     "Figure 1: training with increasing depth",
@@ -242,6 +243,7 @@ FIG1 = Claim(
     _draw,
     _rows,
     NOTES,
+    seen=SEEN,
 )
 
 
@@ -291,4 +293,5 @@ CONVERGENCE = Claim(
     ),
     _draw_speed,
     notes=NOTES,
+    seen=SEEN,
 )

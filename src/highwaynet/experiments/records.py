@@ -129,8 +129,11 @@ def check_folder(folder: Path, claim: Claim, scale: Scale) -> None:
     for path in (folder, folder.parent, folder.parent / RUNS):
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a file: name another folder with --out")
-    plan = load_plan(folder)
+    try:
+        plan = load_plan(folder)
+    except InputError as error:
+        raise InputError(f"{error} (remove {folder}, and the same command writes it anew; the runs are elsewhere)") from error
     if plan is None and folder.is_dir() and not all(is_leftover(path) for path in folder.iterdir()):
-        raise InputError(f"{folder} holds something else (it has no {PLAN}): name another folder with --out")
+        raise InputError(f"{folder} has no {PLAN}, but holds something: name another folder with --out, or remove it")
     if plan is not None and (plan.claim, plan.scale) != (claim.name, scale):
         raise InputError(f"{folder} holds {plan.claim} at scale {plan.scale}: name another folder with --out, or remove it")

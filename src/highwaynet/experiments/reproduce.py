@@ -79,8 +79,8 @@ def folder_name(claim: str, scale: Scale) -> str:
     return claim if scale == "laptop" else f"{claim}-{scale}"
 
 
-def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path]) -> Job:
-    """Find out what is to be run; raises InputError where the claim is not run at this scale, or its data are missing."""
+def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path], *, need_data: bool = True) -> Job:
+    """Find out what is to be run; raises InputError where the claim is not run at this scale, or the data that it needs are missing."""
     runs = claim.plan(scale, seeds)
     if not runs:
         raise InputError(f"{claim.name} is not run at scale {scale}: {claim.notes.get(scale, 'choose another one with --scale')}")
@@ -88,11 +88,17 @@ def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: lis
         raise InputError(f"--seeds {seeds}: {claim.name} has seeds of its own at scale {scale}; leave it out")
     job = Job(claim, scale, runs, out, Pool(out / RUNS, reuse))
     check_folder(job.folder, claim, scale)
+    if need_data:
+        check_data(job)
+    return job
+
+
+def check_data(job: Job) -> None:
+    """Raise InputError where data are missing that are still needed."""
     fits = Fits()
-    for run in runs:
+    for run in job.runs:
         if not job.pool.is_done(run) or needs_data(RunDirectory(job.pool.path_of(run)), run.analyses):
             fits.check(run.spec)
-    return job
 
 
 def seconds_left(job: Job, workers: int, display: Display) -> float:
@@ -159,13 +165,18 @@ def _collect(job: Job, display: Display) -> Evidence:
             shutil.rmtree(path)
     found = []
     for run in job.runs:
-        directory = RunDirectory.open(job.pool.path_of(run))
-        finished = directory.finished
-        if finished and run.analyses:
-            display.note(f"asking {run.label}: {', '.join(run.analyses)}")
-            ask(directory, run.analyses)
-        if finished:
-            directory.read_history()  # a damaged one is not judged
+        path = job.pool.path_of(run)
+        try:
+            directory = RunDirectory.open(path)
+            directory.read_spec()
+            finished = directory.finished
+            if finished:
+                directory.read_history()  # a damaged one is not judged
+            if finished and run.analyses:
+                display.note(f"asking {run.label}: {', '.join(run.analyses)}")
+                ask(directory, run.analyses)
+        except InputError as error:
+            raise InputError(f"{error} (remove {path}, and the same command makes this run anew)") from error
         keep(directory, run.analyses if finished else (), job.folder / RUNS / run.label)
         found.append(RunEvidence(run.label, job.folder / RUNS / run.label, "finished" if finished else "diverged"))
     return Evidence(job.scale, found)

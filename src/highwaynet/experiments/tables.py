@@ -54,7 +54,8 @@ class Entry:
         if not seeds:
             return "not run"
         lost = f"{seeds - len(values)} diverged" if len(values) < seeds else ""
-        return ", ".join(filter(None, [as_in_paper(values) if values else "", lost]))
+        epochs = next((f"{len(run.history)} epochs" for run in evidence.labelled(self.label) if run.finished), "")
+        return ", ".join(filter(None, [as_in_paper(values) if values else "", lost, epochs]))
 
     def judge(self, evidence: "Evidence") -> Outcome:
         """The mean over seeds against the paper's."""
@@ -104,9 +105,8 @@ def _rows(entries: Sequence[Entry], reported: Sequence[Row] = ()) -> Callable[["
             if not entry.judged and not evidence.labelled(entry.label):
                 continue
             finished = [run for run in evidence.labelled(entry.label) if run.finished]
-            epochs = f", {len(finished[0].history)} epochs" if finished else ""
             size = f", {finished[0].parameters:,} parameters" if finished else ""
-            found.append(Row(f"{entry.title}{size}", entry.reported, f"{entry.found(evidence)}{epochs}"))
+            found.append(Row(f"{entry.title}{size}", entry.reported, entry.found(evidence)))
         return [*found, *reported]
 
     return rows
@@ -120,7 +120,9 @@ def _drawer(name: str, title: str, entries: Sequence[Entry], source: str) -> Cal
         shown = [one for one in entries if one.judged or evidence.labelled(one.label)]
         rows = [Compared(one.title, one.accuracies(evidence), None if smoke else one.paper, one.spread) for one in shown]
         data = " and ".join(dict.fromkeys(run.spec.data.title for run in evidence))
-        return {name: (draw_accuracies(rows, source), f"{title}: test accuracy on {data}.")}
+        epochs = " or ".join(dict.fromkeys(str(len(run.history)) for run in evidence if run.finished))
+        caption = f"{title}: test accuracy on {data}" + (f"; here after {epochs} epochs." if epochs else ".")
+        return {name: (draw_accuracies(rows, source), caption)}
 
     return draw
 

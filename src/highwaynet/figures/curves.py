@@ -35,12 +35,13 @@ def draw_curves(curves: list[Curve]) -> Figure:
             checked = [(r.epoch, max(r.validation_loss, SMALLEST)) for r in curve.history if r.validation_loss is not None]
             if checked:
                 axes.plot(*zip(*checked, strict=True), color=curve.colour, linestyle=(0, (3, 2)), linewidth=1.1, marker=marker)
+        checked_any = any(record.validation_loss is not None for curve in curves for record in curve.history)
         log_scale(axes.yaxis)
         axes.set_xlabel("epoch")
-        axes.set_ylabel("mean loss")
+        axes.set_ylabel("loss (log scale)" if checked_any else "training loss (log scale)")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         handles, labels = axes.get_legend_handles_labels()
-        if any(record.validation_loss is not None for curve in curves for record in curve.history):
+        if checked_any:
             handles.append(Line2D([], [], color="#555555", linestyle=(0, (3, 2)), linewidth=1.1))
             labels.append("validation")
         # Above the axes: there it hides no curve, however many runs are compared.

@@ -96,6 +96,8 @@ def _loss_axis(axes: Axes, values: Values, label: str) -> None:
         log_scale(axes.yaxis)
     elif known.max() <= SMALLEST:
         axes.set_yticks([SMALLEST], ["0"])
+    else:
+        axes.ticklabel_format(axis="y", useOffset=False)
     axes.set_ylabel(f"mean{label}")
 
 
