@@ -5,15 +5,16 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from highwaynet import __version__
 from highwaynet.base.errors import HighwayError
 from highwaynet.base.files import cannot
-from highwaynet.base.launch import launched_rank
+from highwaynet.base.launch import launched, launched_rank
 from highwaynet.cli.bench import bench_command
 from highwaynet.cli.data import data_app
 from highwaynet.cli.evaluate import evaluate_command
@@ -98,7 +99,16 @@ def main() -> None:
         else:
             what = f"{type(error).__name__}: {error}".splitlines()[0]
             code = _end(f"an error in highwaynet itself: {what} (set HIGHWAYNET_DEBUG=1 to see where, and please report it)", 1)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient Ctrl-C shall not interrupt what Python does at its end
+    if launched():  # gloo's threads may live on, and abort the process when they meet a Python that is being taken down
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 
