@@ -127,6 +127,15 @@ def counted(holds: list[bool], partly: int = 1) -> Verdict:
     return at_least(sum(holds), len(holds), partly) if holds else "not run"
 
 
+def at_best_partly(verdict: Verdict) -> Verdict:
+    """Where the evidence, or the measure, cannot carry more.
+
+    >>> at_best_partly("reproduced"), at_best_partly("not reproduced")
+    ('partly', 'not reproduced')
+    """
+    return "partly" if verdict == "reproduced" else verdict
+
+
 def ratio(loss: float, other: float) -> float:
     """How many times the other loss a loss is; no number where both are infinite.
 

@@ -9,7 +9,7 @@ import numpy as np
 from highwaynet.analysis.records import GatesRecord, LesionsRecord, RoutingRecord
 from highwaynet.base.arrays import Numbers
 from highwaynet.base.text import percent
-from highwaynet.experiments.claims import Analysis, Claim, Outcome, Rule, Run, Scale, Verdict, counted, ratio, times
+from highwaynet.experiments.claims import Analysis, Claim, Outcome, Rule, Run, Scale, at_best_partly, counted, ratio, times
 from highwaynet.experiments.specs import run_spec
 from highwaynet.figures.findings import number_text, same_accuracy
 
@@ -170,12 +170,7 @@ def _idle_layers(evidence: "Evidence", network: Network) -> Outcome:
         f"loss is {times(early)} the intact one in the median of layers 1–9, {times(late)} in that of 15–45 ({_counts(record)})"
     )
     idle = 0.45 <= share <= 0.75 or len(middle) >= 28
-    return Outcome(_at_best_partly([idle and early > 2 * late]), found)
-
-
-def _at_best_partly(holds: list[bool]) -> Verdict:
-    """Of a rule whose measure was chosen after seeing what it measures."""
-    return "partly" if any(holds) else "not reproduced"
+    return Outcome(at_best_partly(counted([idle and early > 2 * late])), found)
 
 
 def _busy_layers(evidence: "Evidence", network: Network) -> Outcome:
@@ -188,7 +183,7 @@ def _busy_layers(evidence: "Evidence", network: Network) -> Outcome:
         f"removing one hurts for {len(busy)} of the first 40 layers and for {len(late)} of the last 9; without a layer the loss is {first} "
         f"the intact one in the median of the first 40, {last} in that of the last 9 ({_counts(record)})"
     )
-    return Outcome(_at_best_partly([len(busy) >= 36, rise[0] > 2 * rise[1]]), found)
+    return Outcome(at_best_partly(counted([len(busy) >= 36, rise[0] > 2 * rise[1]])), found)
 
 
 def _rule(network: Network, name: str, paper: str, text: str, judge: Callable[["Evidence", Network], Outcome]) -> Rule:

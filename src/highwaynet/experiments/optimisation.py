@@ -7,7 +7,21 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from highwaynet.base.text import loss_text
-from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale, Verdict, at_least, at_most, counted, ratio, times
+from highwaynet.experiments.claims import (
+    Claim,
+    Outcome,
+    Row,
+    Rule,
+    Run,
+    Scale,
+    Verdict,
+    at_best_partly,
+    at_least,
+    at_most,
+    counted,
+    ratio,
+    times,
+)
 from highwaynet.experiments.specs import run_spec, runs_of_study
 
 if TYPE_CHECKING:
@@ -120,9 +134,8 @@ def _levels(evidence: "Evidence", panel: str, kind: str) -> list[_Level]:
 
 def _outcome(verdict: Verdict, levels: Sequence[_Level], more: str = "") -> Outcome:
     """What diverged says too little about how low it would have come: at best partly."""
-    if verdict == "reproduced" and any(level.diverged for level in levels):
-        verdict = "partly"
-    return Outcome(verdict, ", ".join(map(str, levels)) + more)
+    known = at_best_partly(verdict) if any(level.diverged for level in levels) else verdict
+    return Outcome(known, ", ".join(map(str, levels)) + more)
 
 
 def _shallow(evidence: "Evidence") -> Outcome:

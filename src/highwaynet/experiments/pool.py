@@ -36,8 +36,8 @@ class Pool:
 
     def __init__(self, folder: Path, others: Iterable[Path] = ()) -> None:
         self._folder = folder
-        self._own = {key_of(run.read_spec()): run.path for run in _readable(folder)} if folder.is_dir() else {}
-        self._known = {key_of(run.read_spec()): run.path for run in _usable(others)}
+        self._own = dict(_readable(folder))
+        self._known = dict(_usable(others))
 
     def path_of(self, run: Run) -> Path:
         """Where a run is, or will be: its name tells what it is, and the runs of all claims share one folder."""
@@ -61,16 +61,17 @@ def has_ended(path: Path) -> bool:
     return (path / SPEC).is_file() and (run.finished or run.has_diverged)
 
 
-def _usable(folders: Iterable[Path]) -> Iterator[RunDirectory]:
+def _usable(folders: Iterable[Path]) -> Iterator[tuple[str, Path]]:
+    """The runs below the folders that ended, by their keys."""
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"--reuse {folder}: no such folder")
-        yield from (run for run in _readable(folder) if has_ended(run.path))
+        yield from ((key, path) for key, path in _readable(folder) if has_ended(path))
 
 
-def _readable(folder: Path) -> Iterator[RunDirectory]:
+def _readable(folder: Path) -> Iterator[tuple[str, Path]]:
+    """All runs below the folder, by their keys."""
     for path in sorted(folder.rglob(SPEC)):
         with suppress(InputError):  # a spec of another version, or no run at all
             run = RunDirectory.open(path.parent)
-            run.read_spec()
-            yield run
+            yield key_of(run.read_spec()), run.path
