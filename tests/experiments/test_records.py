@@ -81,7 +81,7 @@ def test_folders_that_are_somebody_else_s(tmp_path: Path) -> None:
         check_folder(folder, CLAIMS["fig3"], "smoke")
     (folder / PLAN).unlink()
     (folder / "runs").mkdir()
-    with pytest.raises(InputError, match=r"fig2-smoke holds something else \(it has no plan.json\)"):
+    with pytest.raises(InputError, match=r"fig2-smoke has no plan.json, but holds something: name another folder with --out, or remove it"):
         check_folder(folder, FIG2, "smoke")
 
 
