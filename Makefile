@@ -15,7 +15,7 @@ demo: $(VENV)/.installed-figures
 	$(BIN)/highway report runs/demo-plain runs/demo-highway --out runs/demo-report.html --note $(NOTE)
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -17,7 +17,8 @@ from support import Highway, small_spec
 
 @pytest.fixture(scope="session", autouse=True)
 def _few_threads() -> None:
-    torch.set_num_threads(min(2, torch.get_num_threads()))
+    beside_others = "PYTEST_XDIST_WORKER" in os.environ
+    torch.set_num_threads(1 if beside_others else min(2, torch.get_num_threads()))
 
 
 @pytest.fixture
