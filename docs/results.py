@@ -10,7 +10,7 @@ from typing import Any
 
 from highwaynet.base.text import loss_text
 from highwaynet.experiments.claims import Claim, Scale
-from highwaynet.experiments.records import ClaimRecord, RowRecord, load_claim
+from highwaynet.experiments.records import ClaimRecord, RowRecord, RuleRecord, load_claim
 from highwaynet.experiments.registry import CLAIMS
 
 ROOT = Path(__file__).parents[1]
@@ -31,14 +31,14 @@ KEYS = {
 HEAD = """# The paper's results, here
 
 What the paper and the two reports claim, beside what runs on a laptop gave, with a verdict by written rules. `plan.json` beside each record
-holds them as they stood before the runs; ¹ marks verdicts by rules that were written down, or changed, when runs or similar ones were
-known, and so may have been shaped by them.
+holds the rules as they stood when it was written, and names the runs that were there already; ¹ marks verdicts by rules that were written
+down, or changed, when the runs or similar ones were known, and so may have been shaped by them.
 Made by `highway reproduce NAME`; written from the records in [results](../results) by
 `python docs/results.py`.
 Scale `laptop` is what two cores do in an evening; [PAPER_SCALE.md](PAPER_SCALE.md) says how to run the original budgets on a GPU.
 
-A claim is *reproduced* where all its rules hold, *not reproduced* where none holds, not even partly, and *partly* in between, also where
-a part of it was not run.
+A claim is *reproduced* where all its rules hold, *not reproduced* where none of those that could be judged holds, not even partly, and
+*partly* in between, also where all hold that could be judged.
 
 """
 
@@ -54,11 +54,15 @@ def overview(link: str) -> list[str]:
         title = f"[{claim.title}]({link}#{claim.name})"
         here, scale, verdict = missing(claim), "–", "not run"
         if record is not None:
-            here, scale, verdict = headline(record), record.scale, record.verdict
-            verdict += "" if all(rule.written_before for rule in record.rules) else "¹"
+            here, scale, verdict = headline(record), record.scale, marked(record.verdict, *record.rules)
         repeat = command(claim, record.scale if record else None)
         lines.append(f"| {title} | {claim.paper} | {here} | {scale} | **{verdict}** | `{repeat}` |")
     return [*lines, "", FOOTNOTE]
+
+
+def marked(verdict: str, *rules: RuleRecord) -> str:
+    """A verdict, with ¹ where one of its rules may have been shaped by runs."""
+    return verdict if verdict == "not run" or all(rule.written_before for rule in rules) else f"{verdict}¹"
 
 
 def missing(claim: Claim) -> str:
@@ -97,15 +101,15 @@ def section(claim: Claim) -> list[str]:
     runs = f"{len(record.runs)} run{'s' if len(record.runs) > 1 else ''}"
     before = f", {record.made_before} of which had been made before the rules were written down" if record.made_before else ""
     seen = f" Known when the rules were written: {claim.seen}." if claim.seen else ""
-    lines += [f"**{record.verdict}**, scale {record.scale}, {runs}{before}. {_sentence(record.note)}{seen}", ""]
+    lines += [f"**{marked(record.verdict, *record.rules)}**, scale {record.scale}, {runs}{before}. {_sentence(record.note)}{seen}", ""]
     if record.rows:
         lines += [f"| | {claim.source} | here |", "|---|---|---|", *map(_row, record.rows), ""]
     lines += [f"| {claim.source} | rule | here | |", "|---|---|---|---|"]
     text = ""
     for rule in record.rules:
         same, text = rule.text == text, rule.text
-        mark = "" if rule.written_before else "¹"
-        lines.append(f"| {rule.name}: {rule.paper} | {'the same' if same else text} | {rule.found} | **{rule.verdict}{mark}** |")
+        verdict = marked(rule.verdict, rule)
+        lines.append(f"| {rule.name}: {rule.paper} | {'the same' if same else text} | {rule.found} | **{verdict}** |")
     lines.append("")
     for name in record.figures:
         lines += [f"![{claim.title}: {Path(name).stem}](../results/{claim.name}/figures/{name})", ""]

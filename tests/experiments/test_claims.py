@@ -1,7 +1,9 @@
 """How verdicts come about, and that all claims can be planned."""
 
+import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,8 +11,9 @@ from highwaynet.experiments.claims import SCALES, Claim, Scale, Verdict, at_leas
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.networks.description import describe
 from highwaynet.runs.spec import parse_toml, spec_from_values
+from highwaynet.search.ready import ready_study
 
-WITH_STUDIES = {"fig1", "convergence"}
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_every_claim_can_be_planned_at_every_scale(claim: Claim, scale: Scale) -
     assert len(set(labels)) == len(labels)
     assert all(re.fullmatch(r"[a-z0-9.-]+", label) for label in labels), "they become names of folders"
     for run in runs[:50]:
-        assert run.spec.training.threads == 1 or claim.name in WITH_STUDIES
+        assert run.spec.training.threads == 1
         assert spec_from_values(parse_toml(run.spec.to_toml(), None)) == run.spec, "what the worker reads is what was planned"
     data = {run.spec.data.name for run in runs}
     assert (data <= {"digits"}) if scale == "smoke" else data <= {"mnist", "cifar-10", "cifar-100"}
@@ -131,3 +134,10 @@ def test_the_report_s_networks_have_the_parameters_it_gives(scale: Scale) -> Non
         "highway-a-1": 222_378,
         "resnet-20-1": 269_034,
     }
+
+
+@pytest.mark.parametrize(("study", "source", "count"), [("paper-mnist-finals", "study", 10), ("paper-mnist-best", "finals", 2)])
+def test_the_settings_of_figure_1_are_the_best_ones_of_the_recorded_study(study: str, source: str, count: int) -> None:
+    record = json.loads((ROOT / "results" / "paper-mnist" / f"{source}.json").read_text())
+    best = {one["label"]: [trial["settings"] for trial in one["top"][:count]] for one in record["configurations"]}
+    assert {label: list(settings) for label, settings in ready_study(study).given.items()} == best

@@ -54,13 +54,13 @@ def test_a_record_that_is_missing_is_named(tmp_path: Path) -> None:
 def test_what_is_kept_of_a_run(finished_run: Callable[[], RunDirectory], tmp_path: Path) -> None:
     run = finished_run()
     assert needs_data(run, ("gates", "flow"))
-    ask(run, ("gates", "flow"))
+    answers = ask(run, ("gates", "flow"))
     assert not needs_data(run, ("gates", "flow"))
     assert not needs_data(run, ())
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "history.jsonl").write_text("of an earlier run\n")
     (tmp_path / "kept" / "more").write_text("of an earlier run\n")
-    keep(run, ("flow",), tmp_path / "kept")
+    keep(run, {"flow": answers["flow"]}, tmp_path / "kept")
     assert sorted(str(path.relative_to(tmp_path / "kept")) for path in (tmp_path / "kept").rglob("*") if path.is_file()) == [
         "analysis/flow.json",
         "data.json",
@@ -73,5 +73,6 @@ def test_what_is_kept_of_a_run(finished_run: Callable[[], RunDirectory], tmp_pat
     assert kept.spec == run.read_spec()
     assert kept.history == run.read_history()
     assert kept.record("flow", FlowRecord) == run.load_record("flow", FlowRecord)
-    keep(run, (), tmp_path / "kept")
+    assert (tmp_path / "kept" / "analysis" / "flow.json").read_bytes() == (run.path / "analysis" / "flow.json").read_bytes()
+    keep(run, {}, tmp_path / "kept")
     assert not (tmp_path / "kept" / "analysis").exists()

@@ -1,6 +1,7 @@
 """A run with the same spec is not made twice."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,15 @@ def test_runs_that_diverged_are_done_and_those_that_stopped_are_not(tmp_path: Pa
     assert has_ended(diverged.path)
     assert not has_ended(stopped.path)
     assert not has_ended(tmp_path / "nothing")
+    pool = Pool(tmp_path / "runs", [tmp_path / "made"])
+    assert pool.is_from_elsewhere(Run("a", small_spec()))
+    assert not pool.is_from_elsewhere(Run("b", small_spec("fc-plain")))
+
+
+def test_a_run_whose_events_cannot_be_read_keeps_nobody_from_the_others(finished_run: Callable[[], RunDirectory], tmp_path: Path) -> None:
+    other = written(tmp_path / "made" / "other", small_spec("fc-plain"), "started")
+    (other.path / "events.log").write_bytes(b"\xff\xfe\xff")
+    shutil.copytree(finished_run().path, tmp_path / "made" / "good")
     pool = Pool(tmp_path / "runs", [tmp_path / "made"])
     assert pool.is_from_elsewhere(Run("a", small_spec()))
     assert not pool.is_from_elsewhere(Run("b", small_spec("fc-plain")))

@@ -19,6 +19,7 @@ from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import judged, prepare, reproduce, stored_evidence
 from highwaynet.experiments.runner import Standing
 from highwaynet.experiments.specs import over_seeds, run_spec
+from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.spec import RunSpec, with_training
 from highwaynet.training.divergence import DivergenceError
@@ -266,6 +267,47 @@ def test_runs_without_answers_need_their_data(made: Path, tmp_path: Path, monkey
         path.unlink()
     prepare(CLAIM, "laptop", None, tmp_path, [])
     assert checked == [run.spec for run in CLAIM.plan("laptop", None) if run.label == "tame-1"]
+
+
+def test_runs_that_may_only_be_read_are_asked_all_the_same(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made / "runs", tmp_path / "theirs")
+    for path in (tmp_path / "theirs").rglob("flow.json"):
+        path.unlink()
+    for path in (tmp_path / "theirs").rglob("evaluation.json"):
+        path.write_text(path.read_text().replace('"fingerprint":"', '"fingerprint":"of other weights'))
+    save_record = RunDirectory.save_record
+
+    def refuse(self: RunDirectory, *arguments: Any) -> None:
+        if self.path.is_relative_to(tmp_path / "theirs"):
+            raise InputError(f"cannot write {self.path}")
+        save_record(self, *arguments)
+
+    monkeypatch.setattr(RunDirectory, "save_record", refuse)
+    reproduce(prepare(CLAIM, "laptop", None, tmp_path, [tmp_path / "theirs"]), 1, Silent())
+    mine, theirs = files(tmp_path / "toy"), files(made / "toy")
+    assert all(mine[name] == theirs[name] for name in theirs if name.startswith("runs/"))
+
+
+def test_nobody_is_told_to_remove_a_run_because_the_data_are_missing(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made / "runs", tmp_path / "theirs")
+    for path in (tmp_path / "theirs").rglob("evaluation.json"):
+        path.write_text("{}")
+    job = prepare(CLAIM, "laptop", None, tmp_path, [tmp_path / "theirs"])
+    with monkeypatch.context() as patch:
+        patch.setattr("highwaynet.analysis.collect.load_dataset", lambda *_: missing())
+        patch.setattr(module.Fits, "check", lambda self, spec: missing())
+        with pytest.raises(InputError, match=r"^the data are gone$"):
+            reproduce(job, 1, Silent())
+    for path in (tmp_path / "theirs").rglob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(
+        InputError, match=r" \(leave out the --reuse below which .*theirs.* lies, and the same command makes this run anew\)$"
+    ):
+        reproduce(job, 1, Silent())
+
+
+def missing() -> None:
+    raise InputError("the data are gone")
 
 
 def test_smoke_lies_beside_laptop(made: Path, tmp_path: Path) -> None:

@@ -126,6 +126,18 @@ def test_a_run_that_fails_gives_one_sentence(tmp_path: Path) -> None:
     assert not children()
 
 
+def test_a_run_that_cannot_be_read_does_not_keep_the_others_from_their_end(tmp_path: Path) -> None:
+    pool, runs = Pool(tmp_path), [small("a", 1), small("b", 2)]
+    broken = RunDirectory.create(pool.path_of(runs[0]), runs[0].spec, {})
+    broken.unlock()
+    (broken.path / "events.log").write_bytes(b"\xff\xfe\xff")
+    standings: list[Standing] = []
+    with pytest.raises(HighwayError, match=r"the run a failed: cannot read .*events.log"):
+        run_all(runs, pool, 1, standings.append)
+    assert {standing.done for standing in standings} == {0, 1}, "what failed is not done"
+    assert pool.is_done(runs[1])
+
+
 def test_a_run_that_fails_does_not_keep_the_others_from_their_end(tmp_path: Path) -> None:
     pool, runs = Pool(tmp_path), [small(label, seed) for seed, label in enumerate("abc", start=1)]
     for run in runs[:2]:

@@ -53,7 +53,7 @@ def test_numbers_stand_beside_the_paper_s(tmp_path: Path) -> None:
     assert rows["16 wide, 12,345 parameters"] == ("99.43 (99.40 ± 0.03)", "99.45 (99.40 ± 0.05), 3 seeds, 30 epochs")
     assert rows["32 wide, 12,345 parameters"] == ("99.55 (99.54 ± 0.02)", "99.44, 1 seed, 30 epochs")
     assert not any("released" in what for what in rows), "what is not judged is shown where it was run"
-    assert rows["DSN, as reported"] == ("99.61", "")
+    assert rows["DSN, 350,000 parameters, as reported"] == ("99.61", "")
     assert found(record, "16 wide") == "99.45 (99.40 ± 0.05), 3 seeds, 30 epochs"
     assert record.verdict == "partly"
 

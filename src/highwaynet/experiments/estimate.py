@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import torch
+
 from highwaynet.data.record import DataRecord
 from highwaynet.experiments.claims import Run
 from highwaynet.runs.records import EpochRecord, TimingRecord
@@ -44,6 +46,8 @@ class Clock:
 
     def step(self, samples: int) -> None:
         """A step was taken."""
+        if torch.cuda.is_initialized():  # a GPU is told what to do long before it has done it
+            torch.cuda.synchronize()
         self._ends.append(time.perf_counter())
         if len(self._ends) > WARM + STEPS and self._ends[-1] - self._ends[WARM] >= SECONDS:
             raise _EnoughError

@@ -111,15 +111,24 @@ class Evidence:
         ]
 
 
-def keep(run: RunDirectory, analyses: tuple[Analysis, ...], folder: Path) -> None:
-    """Copy what is kept of a run into a folder of a claim, whatever was there before."""
+Answers = dict[Analysis, Record]
+"""What a trained network was asked, and answered."""
+
+
+def keep(run: RunDirectory, answers: Answers, folder: Path) -> None:
+    """Bring what is kept of a run into a folder of a claim, whatever was there before.
+
+    Answers are not copied: where the run may only be read, old ones lie there, or none.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    for name in run.light_files(RECORD_NAMES[one] for one in analyses):
+    for name in run.light_files():
         try:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot("create", folder, error) from error
         write_atomically(folder / name, read_bytes(run.path / name))
+    for question, answer in answers.items():
+        RunDirectory(folder).save_record(RECORD_NAMES[question], answer)
 
 
 def needs_data(run: RunDirectory, analyses: tuple[Analysis, ...]) -> bool:
@@ -127,11 +136,11 @@ def needs_data(run: RunDirectory, analyses: tuple[Analysis, ...]) -> bool:
     return run.finished and not all(run.has_record(RECORD_NAMES[name]) for name in analyses)
 
 
-def ask(run: RunDirectory, analyses: tuple[Analysis, ...]) -> list[Record]:
+def ask(run: RunDirectory, analyses: tuple[Analysis, ...]) -> Answers:
     """Put the questions to a trained network; answers that are there and up to date are not made again."""
     if not analyses:
-        return []
+        return {}
     from highwaynet.analysis.collect import Study
 
     study = Study(run)
-    return [getattr(study, name)() for name in analyses]
+    return {name: getattr(study, name)() for name in analyses}

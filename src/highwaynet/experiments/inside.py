@@ -308,6 +308,7 @@ NOTES: dict[Scale, str] = {
     "(about an hour of one core), one seed each.",
     "paper": "the same as at scale laptop: the paper gives neither settings nor budget.",
 }
+SEEN = "the same two runs (docs/INSIDE.md)"
 _BOTH = "50-layer highway networks trained on MNIST and on CIFAR-100"
 FIG2 = Claim(
     "fig2",
@@ -317,6 +318,7 @@ FIG2 = Claim(
     FIG2_RULES,
     _draw_gates,
     notes=NOTES,
+    seen=SEEN,
 )
 FIG3 = Claim(
     "fig3",
@@ -326,6 +328,7 @@ FIG3 = Claim(
     FIG3_RULES,
     _draw_routes,
     notes=NOTES,
+    seen=SEEN,
 )
 FIG4 = Claim(
     "fig4",
@@ -335,4 +338,5 @@ FIG4 = Claim(
     FIG4_RULES,
     _draw_lesions,
     notes=NOTES,
+    seen=SEEN,
 )

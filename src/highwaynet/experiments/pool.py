@@ -66,7 +66,10 @@ def _usable(folders: Iterable[Path]) -> Iterator[tuple[str, Path]]:
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"--reuse {folder}: no such folder")
-        yield from ((key, path) for key, path in _readable(folder) if has_ended(path))
+        for key, path in _readable(folder):
+            with suppress(InputError):  # its events cannot be read
+                if has_ended(path):
+                    yield key, path
 
 
 def _readable(folder: Path) -> Iterator[tuple[str, Path]]:

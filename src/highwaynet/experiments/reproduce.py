@@ -13,7 +13,7 @@ from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import cannot, remove_leftovers
 from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
 from highwaynet.experiments.estimate import estimate
-from highwaynet.experiments.evidence import Evidence, RunEvidence, ask, keep, needs_data
+from highwaynet.experiments.evidence import Answers, Evidence, RunEvidence, ask, keep, needs_data
 from highwaynet.experiments.pool import RUNS, Pool, key_of
 from highwaynet.experiments.records import (
     PLAN,
@@ -165,21 +165,31 @@ def _collect(job: Job, display: Display) -> Evidence:
             shutil.rmtree(path)
     found = []
     for run in job.runs:
-        path = job.pool.path_of(run)
+        directory, kept = RunDirectory(job.pool.path_of(run)), job.folder / RUNS / run.label
         try:
-            directory = RunDirectory.open(path)
-            directory.read_spec()
-            finished = directory.finished
-            if finished:
-                directory.read_history()  # a damaged one is not judged
-            if finished and run.analyses:
-                display.note(f"asking {run.label}: {', '.join(run.analyses)}")
-                ask(directory, run.analyses)
+            answers = _asked(run, directory, display)
         except InputError as error:
-            raise InputError(f"{error} (remove {path}, and the same command makes this run anew)") from error
-        keep(directory, run.analyses if finished else (), job.folder / RUNS / run.label)
-        found.append(RunEvidence(run.label, job.folder / RUNS / run.label, "finished" if finished else "diverged"))
+            Fits().check(run.spec)  # where the data are what is missing, that is said instead
+            raise InputError(f"{error} ({_way_out(job, run)}, and the same command makes this run anew)") from error
+        keep(directory, answers, kept)
+        found.append(RunEvidence(run.label, kept, "finished" if directory.finished else "diverged"))
     return Evidence(job.scale, found)
+
+
+def _asked(run: Run, directory: RunDirectory, display: Display) -> Answers:
+    """What a run answers; nothing where it diverged. Raises InputError where it is damaged."""
+    RunDirectory.open(directory.path).read_spec()
+    if not directory.finished:
+        return {}
+    directory.read_history()  # a damaged one is not judged
+    if run.analyses:
+        display.note(f"asking {run.label}: {', '.join(run.analyses)}")
+    return ask(directory, run.analyses)
+
+
+def _way_out(job: Job, run: Run) -> str:
+    path = job.pool.path_of(run)
+    return f"leave out the --reuse below which {path} lies" if job.pool.is_from_elsewhere(run) else f"remove {path}"
 
 
 def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from highwaynet.base.errors import HighwayError
+from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.experiments.claims import Run
 from highwaynet.experiments.pool import Pool, has_ended
 from highwaynet.runs.directory import RunDirectory
@@ -24,8 +24,8 @@ LOOK = 0.3
 ATTEMPTS = 2
 """How often a run may fail. Once may be bad luck: its process was killed, or another one began it at the same moment."""
 
-Waiting = list[tuple[Run, Path]]
-"""Runs that are not done, and where they will be."""
+Places = list[tuple[Run, Path]]
+"""Runs, and where they are or will be."""
 
 
 class Failures:
@@ -40,6 +40,11 @@ class Failures:
         """A run failed, perhaps again."""
         self._counts[path] += 1
         if self._counts[path] >= ATTEMPTS:
+            self.give_up(label, path, reason)
+
+    def give_up(self, label: str, path: Path, reason: str) -> None:
+        """Trying again would not help."""
+        if path not in self.final:
             self.final[path] = f"the run {label} failed: {reason}; the same command goes on with it, or begins it anew if you remove {path}"
 
 
@@ -106,15 +111,16 @@ def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
     """
     team: list[_Worker] = []
     failures = Failures()
-    waiting: Waiting = [(run, pool.path_of(run)) for run in runs]
+    planned: Places = [(run, pool.path_of(run)) for run in runs]
+    waiting = planned
     with Interruption() as stop:
         stop.armed = True
         try:
-            while waiting := [(run, path) for run, path in waiting if not has_ended(path) and path not in failures.final]:
+            while waiting := [(run, path) for run, path in waiting if not _is_over(run, path, failures)]:
                 if stop.requested:
                     raise InterruptedRunError("interrupted; what was trained is saved", stop.requested)
                 _begin(waiting, team, workers)
-                show(_standing(len(runs), waiting, team))
+                show(_standing(planned, waiting, team, failures))
                 time.sleep(LOOK)
                 for worker in list(team):
                     _look(worker, team, failures)
@@ -123,11 +129,19 @@ def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
                 worker.dismiss()
             for worker in team:
                 worker.wait()
-    failed = len(failures.final)
-    show(Standing(len(runs) - failed, len(runs), ()))
-    if failed:
+    show(_standing(planned, [], [], failures))
+    if failed := len(failures.final):
         beside = f" ({failed - 1} more failed)" if failed > 1 else ""
         raise HighwayError(next(iter(failures.final.values())) + beside)
+
+
+def _is_over(run: Run, path: Path, failures: Failures) -> bool:
+    """Whether nothing more is to be done for a run: it ended, or is given up."""
+    try:
+        return path in failures.final or has_ended(path)
+    except InputError as error:
+        failures.give_up(run.label, path, str(error))
+        return True
 
 
 def _look(worker: _Worker, team: list[_Worker], failures: Failures) -> None:
@@ -145,7 +159,7 @@ def _look(worker: _Worker, team: list[_Worker], failures: Failures) -> None:
         failures.add(run.label, worker.path, reason)
 
 
-def _begin(waiting: Waiting, team: list[_Worker], workers: int) -> None:
+def _begin(waiting: Places, team: list[_Worker], workers: int) -> None:
     """Give runs to workers without one; a spec that two labels share is run once, and one that another process has is left to it."""
     for run, path in waiting:
         if path in [worker.path for worker in team if worker.run] or (path.is_dir() and is_locked(path)):
@@ -159,10 +173,11 @@ def _begin(waiting: Waiting, team: list[_Worker], workers: int) -> None:
         free.begin(run, path)
 
 
-def _standing(runs: int, waiting: Waiting, team: list[_Worker]) -> Standing:
+def _standing(planned: Places, waiting: Places, team: list[_Worker], failures: Failures) -> Standing:
+    failed = sum(path in failures.final for _, path in planned)
     busy = [(worker.run, worker.path) for worker in team if worker.run]
     running = tuple((run.label, epochs_done(path), run.spec.training.epochs) for run, path in busy)
-    return Standing(runs - len(waiting), runs, running)
+    return Standing(len(planned) - len(waiting) - failed, len(planned), running)
 
 
 def epochs_done(path: Path) -> int:

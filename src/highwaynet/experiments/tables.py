@@ -69,7 +69,10 @@ class Entry:
     @property
     def rule(self) -> Rule:
         """When the entry counts as reproduced."""
-        text = f"mean test accuracy over the seeds at least {self.paper:.2f} %; at least {self.paper - self.near:.2f} %: partly"
+        text = (
+            f"mean test accuracy over the seeds, where one that diverged has 0 %, at least {self.paper:.2f} %; at least "
+            f"{self.paper - self.near:.2f} %: partly"
+        )
         return Rule(self.title, f"{self.reported} %", text, self.judge)
 
 
@@ -178,9 +181,9 @@ SHORT_RELEASED = replace(
 TABLE1 = _table(
     "table1",
     "Table 1: MNIST, convolutional highway networks",
-    "Ten-layer networks with 39,000 and 151,000 parameters come close to the state of the art on MNIST, which has many more.",
+    "Ten-layer networks with 39,000 and 151,000 parameters come close to the state of the art on MNIST, with far fewer parameters.",
     (WIDTH_16, WIDTH_32, SHORT_RELEASED),
-    {"Maxout": "99.55", "DSN": "99.61"},
+    {"Maxout, 420,000 parameters": "99.55", "DSN, 350,000 parameters": "99.61"},
     {
         "smoke": "digits instead of MNIST, 2 epochs: shows that everything works, says nothing about the paper.",
         "laptop": "30 epochs with a recipe of our own (quick: one cycle); of the released files' recipe, 300 epochs, a tenth.",
@@ -297,5 +300,7 @@ REPORT_2016 = _table(
     },
     figure="The 2016 report's table",
     source="the 2016 report",
+    seen="runs of a Highway A and a ResNet-20 that are not quite the report's, for 15 and 30 epochs with the same recipe (results/quick, "
+    "results/table2)",
     more=[Rule("alike", "85.49 % and 85.50 %", "the two accuracies differ by at most 1 point; by at most 3: partly", _close)],
 )

@@ -22,7 +22,7 @@ def draw_optimisation(best: Curves, mean: Curves, top: int) -> Figure:
         for axes, curves, title in ((left, best, "best run"), (right, mean, f"mean of the {top} best")):
             _draw(axes, curves)
             axes.set_title(title)
-        left.set_ylabel("mean cross-entropy on the training set")
+        left.set_ylabel("training loss (mean cross-entropy of an epoch)")
         _legend(figure, left)
         return figure
 
@@ -39,7 +39,7 @@ def draw_speed(curves: Curves, loss: float) -> Figure:
         axes.xaxis.set_major_formatter(plain_numbers()[0])
         axes.xaxis.set_minor_formatter(plain_numbers()[1])
         axes.axhline(loss, color="#555555", linewidth=1)
-        axes.set_ylabel("mean cross-entropy on the training set")
+        axes.set_ylabel("training loss (mean cross-entropy of an epoch)")
         _legend(figure, axes)
         return figure
 

@@ -13,7 +13,7 @@ tensorboard/           TensorBoard events, on request
 import json
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -242,11 +242,9 @@ class RunDirectory:
         """How many epochs ended, without reading what is written about them: somebody may look often."""
         return len(self._lines(HISTORY)) if (self.path / HISTORY).is_file() else 0
 
-    def light_files(self, records: Iterable[str]) -> list[Path]:
-        """What tells about the run without weights or samples, with the records of these analyses: paths within the directory."""
-        names = [Path(name) for name in (SPEC, HISTORY, TIMING, ENVIRONMENT, DATA)]
-        names += [Path(self._analysis.name) / f"{record}.{kind}" for record in records for kind in ("json", "npz")]
-        return [name for name in names if (self.path / name).is_file()]
+    def light_files(self) -> list[str]:
+        """What tells about the run without weights, samples or analyses: names within the directory."""
+        return [name for name in (SPEC, HISTORY, TIMING, ENVIRONMENT, DATA) if (self.path / name).is_file()]
 
     @property
     def finished(self) -> bool:
