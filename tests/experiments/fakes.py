@@ -74,11 +74,13 @@ def judge(claim: Claim, evidence: Evidence) -> ClaimRecord:
 
 
 def drawn(claim: Claim, evidence: Evidence) -> list[str]:
-    """The names of a claim's figures, after they were drawn and brought to paper without a warning."""
+    """The names of a claim's figures, after they were drawn and brought to paper without a warning, with nothing beyond its edges."""
     figures = claim.draw(evidence)
     for figure, caption in figures.values():
         assert caption.endswith(".")
         assert len(to_svg(figure)) > 1000
+        box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+        assert min(box.x0, box.y0, width - box.x1, height - box.y1) > -0.05, f"{claim.name} is cut off: {box} of {width} × {height} inches"
     return list(figures)
 
 

@@ -243,7 +243,10 @@ def _draw(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
         panels.append(curves)
     spec = next(iter(evidence)).spec
     top = max(len(_panel(evidence, "right", kind, depth)) for kind in KINDS for depth in DEPTHS[evidence.scale])
-    text = f"Figure 1 on {spec.data.title}: left the best run of each depth and kind, right the mean of the {top} best."
+    text = (
+        f"Figure 1 on {spec.data.title}: mean cross-entropy of each epoch, left of the best run of each kind and depth, right the mean of "
+        f"the {top} best."
+    )
     tried = [_candidates(evidence, "left", kind, depth) for kind in KINDS for depth in DEPTHS[evidence.scale]]
     if lost := sum(not run.finished for runs in tried for run in runs):
         text += f" On the left {lost} of {sum(map(len, tried))} runs diverged; the best one of each network is drawn."

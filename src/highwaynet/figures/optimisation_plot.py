@@ -22,7 +22,7 @@ def draw_optimisation(best: Curves, mean: Curves, top: int) -> Figure:
         for axes, curves, title in ((left, best, "best run"), (right, mean, f"mean of the {top} best")):
             _draw(axes, curves)
             axes.set_title(title)
-        left.set_ylabel("training loss (mean cross-entropy of an epoch)")
+        left.set_ylabel("training loss")
         _legend(figure, left)
         return figure
 
@@ -30,7 +30,7 @@ def draw_optimisation(best: Curves, mean: Curves, top: int) -> Figure:
 def draw_speed(curves: Curves, loss: float) -> Figure:
     """The same on an axis of epochs that is logarithmic too, with a line at the loss that counts."""
     with house_style():
-        figure = Figure(figsize=(1.5 * WIDTH, 4.0))
+        figure = Figure(figsize=(2 * WIDTH, 4.0))
         axes = figure.subplots()
         _draw(axes, curves)
         if not any(curves.values()):  # all diverged: a line alone gives no scale
@@ -39,7 +39,7 @@ def draw_speed(curves: Curves, loss: float) -> Figure:
         axes.xaxis.set_major_formatter(plain_numbers()[0])
         axes.xaxis.set_minor_formatter(plain_numbers()[1])
         axes.axhline(loss, color="#555555", linewidth=1)
-        axes.set_ylabel("training loss (mean cross-entropy of an epoch)")
+        axes.set_ylabel("training loss")
         _legend(figure, axes)
         return figure
 
