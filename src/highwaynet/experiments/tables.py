@@ -173,7 +173,7 @@ WIDTH_16, WIDTH_32 = _mnist(16, 3, 99.40, 0.03, "99.43 (99.40 ± 0.03)"), _mnist
 SHORT_RELEASED = replace(
     WIDTH_16,
     label="w16-released",
-    title="16 wide, recipe released in a tenth of its epochs",
+    title="16 wide, released recipe",
     network=WIDTH_16.network | _RELEASED,
     plans={"laptop": (1, {"recipe": "released", "epochs": 30})},
     judged=False,
