@@ -137,8 +137,8 @@ def _thousand_plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
 
 def _does_not_stall(evidence: "Evidence") -> Outcome:
     runs = evidence.labelled("highway-1000")
-    ends = [min(run.losses, default=math.inf) for run in runs]
-    falls = all(run.finished and run.losses[-1] == min(run.losses) for run in runs)
+    ends = [run.lowest_loss for run in runs]
+    falls = all(run.finished and run.losses[-1] == run.lowest_loss for run in runs)
     curves = "; ".join(", ".join([*map(loss_text, run.losses), *([] if run.finished else ["diverged"])]) for run in runs)
     verdict = at_least(-max(ends), -TRAINED if falls else math.inf, -2.0)
     return Outcome(verdict, f"training loss of each epoch: {curves}")

@@ -64,9 +64,14 @@ class RunEvidence:
         return [epoch.train_loss for epoch in self.history]
 
     @property
+    def lowest_loss(self) -> float:
+        """Of all epochs, also of those before it diverged; infinite where there was none."""
+        return min(self.losses, default=math.inf)
+
+    @property
     def best_loss(self) -> float:
         """The lowest training loss; infinite where it diverged."""
-        return min(self.losses, default=math.inf) if self.finished else math.inf
+        return self.lowest_loss if self.finished else math.inf
 
     @property
     def test(self) -> Score:
@@ -121,14 +126,15 @@ def keep(run: RunDirectory, answers: Answers, folder: Path) -> None:
     Answers are not copied: where the run may only be read, old ones lie there, or none.
     """
     shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot("create", folder, error) from error
     for name in run.light_files():
-        try:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise cannot("create", folder, error) from error
         write_atomically(folder / name, read_bytes(run.path / name))
+    kept = RunDirectory(folder)
     for question, answer in answers.items():
-        RunDirectory(folder).save_record(RECORD_NAMES[question], answer)
+        kept.save_record(RECORD_NAMES[question], answer)
 
 
 def needs_data(run: RunDirectory, analyses: tuple[Analysis, ...]) -> bool:

@@ -133,7 +133,7 @@ def _levels(evidence: "Evidence", panel: str, kind: str) -> list[_Level]:
     levels = []
     for depth in DEPTHS[evidence.scale]:
         runs = _panel(evidence, panel, kind, depth)
-        losses = [run.best_loss for run in runs if run.finished] or [min(min(run.losses, default=math.inf) for run in runs)]
+        losses = [run.best_loss for run in runs if run.finished] or [min(run.lowest_loss for run in runs)]
         told = _candidates(evidence, panel, kind, depth) if panel == "left" else runs
         lost = sum(not run.finished for run in told)
         uncertain = not all(run.finished for run in runs)
@@ -230,30 +230,27 @@ def _rows(evidence: "Evidence") -> list[Row]:
 def _draw(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
     from highwaynet.figures.optimisation_plot import draw_optimisation
 
-    panels = []
-    for panel in ("left", "right"):
-        curves = {}
-        for kind in KINDS:
-            for depth in DEPTHS[evidence.scale]:
-                chosen = _panel(evidence, panel, kind, depth)
-                # A mean over runs of which one ended early would end there too.
-                runs = [run.losses for run in chosen if run.finished] or [chosen[0].losses]
-                length = min(map(len, runs))
-                curves[kind, depth] = [sum(losses[epoch] for losses in runs) / len(runs) for epoch in range(length)]
-        panels.append(curves)
+    networks = list(product(KINDS, DEPTHS[evidence.scale]))
+    left, right = ({network: _panel(evidence, panel, *network) for network in networks} for panel in ("left", "right"))
     spec = next(iter(evidence)).spec
-    top = max(len(_panel(evidence, "right", kind, depth)) for kind in KINDS for depth in DEPTHS[evidence.scale])
+    top = max(map(len, right.values()))
     text = (
         f"Figure 1 on {spec.data.title}: mean cross-entropy of each epoch, left of the best run of each kind and depth, right the mean of "
         f"the {top} best."
     )
-    tried = [_candidates(evidence, "left", kind, depth) for kind in KINDS for depth in DEPTHS[evidence.scale]]
-    if lost := sum(not run.finished for runs in tried for run in runs):
-        text += f" On the left {lost} of {sum(map(len, tried))} runs diverged; the best one of each network is drawn."
-    shown = [run for kind in KINDS for depth in DEPTHS[evidence.scale] for run in _panel(evidence, "right", kind, depth)]
-    if diverged := sum(not run.finished for run in shown):
+    tried = [run for network in networks for run in _candidates(evidence, "left", *network)]
+    if lost := sum(not run.finished for run in tried):
+        text += f" On the left {lost} of {len(tried)} runs diverged; the best one of each network is drawn."
+    if diverged := sum(not run.finished for runs in right.values() for run in runs):
         text += f" {diverged} of the runs on the right diverged; means are over the others."
-    return {"fig1": (draw_optimisation(panels[0], panels[1], top), text)}
+    curves = ({network: _mean_curve(runs) for network, runs in panel.items()} for panel in (left, right))
+    return {"fig1": (draw_optimisation(*curves, top), text)}
+
+
+def _mean_curve(runs: Sequence["RunEvidence"]) -> list[float]:
+    """Over those that ended well: a mean over runs of which one ended early would end there too."""
+    losses = [run.losses for run in runs if run.finished] or [runs[0].losses]
+    return [sum(epoch) / len(losses) for epoch in zip(*losses, strict=False)]
 
 
 SEARCHED = "settings from a search of our own (100 random ones for each depth and kind, 5 epochs; the ten best 40 epochs)"
