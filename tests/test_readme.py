@@ -174,11 +174,11 @@ def test_parameter_counts_in_the_table_of_networks() -> None:
         stem, _, end = name.rpartition("-")
         assert name in listed.split() or (stem in listed and f"-{end}" in listed.split()), name
         heads = ("gap", "dense") if "head" in preset.settings else (None,)
-        depths = (50,) if preset.convolutional else (10, 20, 50, 100)
-        for variant in preset.origins if preset.convolutional else (None,):
+        depths = (50,) if preset.traits.has_variants else (10, 20, 50, 100)
+        for variant in preset.origins if preset.traits.has_variants else (None,):
             for head in heads:
                 for depth in depths:
-                    values = {"variant": variant, "head": head} | ({} if preset.convolutional else {"depth": depth})
+                    values = {"variant": variant, "head": head} | ({} if preset.traits.has_variants else {"depth": depth})
                     known.add(describe(NetworkSpec(name=name, **values), preset.made_for, 10).parameters)
     assert counts <= known
     assert len(counts) > 20

@@ -22,6 +22,7 @@ from highwaynet.layers.lesion import count_layers, gated_modules
 from highwaynet.layers.observation import observe
 from highwaynet.networks.convolutional import CompanionHead, ConvNetwork, GlobalAverage
 from highwaynet.networks.dense import DenseNetwork
+from highwaynet.networks.plan import Companion, Conv, Dense, GlobalPool, HighwayConv, Plan
 from highwaynet.runs.records import Score
 from highwaynet.training.evaluation import evaluate
 
@@ -83,7 +84,9 @@ def with_companion() -> ConvNetwork:
     companion, plain = CompanionHead(4, 3, generator), ConvPlain(4, 4, 3, generator=generator)
     head = DensePlain(4, 3, activation="identity", generator=generator)
     layers = [ConvPlain(1, 4, 3, generator=generator), first, companion, second, plain, third, GlobalAverage(), head]
-    return ConvNetwork((1, 6, 6), layers, head=7).eval()
+    highway, head_part = HighwayConv(gate_bias=0.0), Dense(3, activation="identity", head=True)
+    parts = (Conv(4), highway, Companion(3), highway, Conv(4), highway, GlobalPool(), head_part)
+    return ConvNetwork(Plan(name="own", family="convolutional", input_shape=(1, 6, 6), parts=parts), layers).eval()
 
 
 NETWORKS: dict[str, Callable[[], tuple[nn.Module, Split]]] = {

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from highwaynet.kernels import dense_network
 from highwaynet.kernels.native import native_module
+from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.dense import DenseNetwork, build_dense
 from highwaynet.networks.spec import NetworkSpec
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.skipif(native_module() is None, reason="the kernels wer
 
 def network_of(kind: str = "highway", activation: str = "tanh", depth: int = 4, width: int = 7, **options: object) -> DenseNetwork:
     spec = NetworkSpec.model_validate({"name": f"fc-{kind}", "depth": depth, "width": width, "activation": activation, **options})
-    network = build_dense(spec, 11, 5, torch.Generator().manual_seed(depth))
+    network = build_dense(plan_of(spec, (11,), 5), torch.Generator().manual_seed(depth))
     with torch.no_grad():
         for parameter in network.parameters():  # biases that are not 0
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))

@@ -56,7 +56,7 @@ def test_published_parameter_counts(values: dict[str, str], shape: tuple[int, ..
 def every_network() -> Iterator[dict[str, object]]:
     """Each preset in each variant, with each head, shortcut, carry gate and companion that it admits."""
     for name, preset in PRESETS.items():
-        for variant in preset.origins if preset.convolutional else [None]:
+        for variant in preset.origins if preset.traits.has_variants else [None]:
             yield {"name": name, "variant": variant}
         if "head" in preset.settings:
             yield {"name": name, "head": "gap" if preset.defaults["head"] == "dense" else "dense"}
@@ -130,7 +130,7 @@ class TestEveryNetwork:
         gated = [row for row in table.rows if row.gate_bias is not None]
         starts = [module.start_gate_bias for module in network.modules() if hasattr(module, "start_gate_bias")]
         assert {row.gate_bias for row in gated} == (set(starts) if spec.depth > 1 else set())
-        if spec.preset.convolutional:  # a row for each module, with the shape that it really gives
+        if spec.preset.traits.has_variants:  # a row for each module, with the shape that it really gives
             x, shapes = torch.zeros(1, *shape), []
             for layer in network.eval().layers:
                 y = layer(x)
@@ -278,7 +278,7 @@ def test_companions_speak_while_training_and_cost_nothing_afterwards() -> None:
     torch.testing.assert_close(objective, loss + 0.5 * sum(F.cross_entropy(companion, targets) for companion in companions))
 
 
-@pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.convolutional])
+@pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.traits.has_variants])
 def test_all_networks_are_channels_last_inside(name: str) -> None:
     _, shape, network = build({"name": name})
     x = channels_last(torch.randn(2, *shape))

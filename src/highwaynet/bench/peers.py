@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highwaynet.bench.records import Setting
+from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.dense import build_dense
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.training_spec import TrainingSpec
@@ -84,7 +85,7 @@ def _written_out(layer: Callable[[int], nn.Module], setting: Setting) -> nn.Modu
 def ours(setting: Setting) -> Step:
     """Our network, with the loss and the optimiser of our training loop."""
     spec = NetworkSpec(name=f"fc-{setting.kind}", depth=setting.layers, width=setting.width)
-    network = build_dense(spec, INPUTS, OUTPUTS, None)
+    network = build_dense(plan_of(spec, (INPUTS,), OUTPUTS), None)
     optimiser = make_optimiser(network, TrainingSpec(learning_rate=RATE, momentum=MOMENTUM))
     return _torch_step(network, setting, lambda inputs, targets: network(inputs, targets=targets)[1], optimiser)
 
@@ -166,7 +167,7 @@ def peers_for(setting: Setting, *, compile_too: bool = False) -> dict[str, Calla
 def stack_alone(setting: Setting) -> Step:
     """Forward and backward of our stack, without first layer, loss and update."""
     spec = NetworkSpec(name=f"fc-{setting.kind}", depth=setting.layers, width=setting.width)
-    stack = build_dense(spec, INPUTS, OUTPUTS, None).stack
+    stack = build_dense(plan_of(spec, (INPUTS,), OUTPUTS), None).stack
     x, gradient = torch.randn(setting.batch, setting.width, requires_grad=True), torch.ones(setting.batch, setting.width)
 
     def step() -> None:

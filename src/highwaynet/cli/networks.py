@@ -96,11 +96,11 @@ def networks_command(
 
 def _versions(preset: Preset, depths: list[int] | None) -> list[dict[str, Any]]:
     """What of a network is listed: dense ones at several depths, others with each head or variant that changes their numbers."""
-    if not preset.convolutional:
+    if not preset.traits.has_variants:
         return [{"depth": depth} for depth in depths or PAPER_DEPTHS]
     if "head" in preset.settings:
         return [{"head": head} for head in ("gap", "dense")]
-    return [{"variant": variant} for variant in preset.origins] if preset.family == "resnet" else [{}]
+    return [{"variant": variant} for variant in preset.origins] if preset.drawing == "resnet" else [{}]
 
 
 def _spec(name: str, settings: dict[str, Any]) -> NetworkSpec:

@@ -90,7 +90,7 @@ def _dependent(field: str, before: Any, changes: dict[str, Any], table: dict[str
 
 
 def _family(network: Any) -> str | None:
-    return PRESETS[network].family if isinstance(network, str) and network in PRESETS else None
+    return PRESETS[network].drawing if isinstance(network, str) and network in PRESETS else None
 
 
 def _make_absolute(values: dict[str, Any]) -> None:

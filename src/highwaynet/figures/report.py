@@ -111,7 +111,7 @@ def _environments(runs: list[ReportedRun]) -> list[str]:
 def _view(run: ReportedRun, label: str, colour: str) -> dict[str, Any]:
     """What the template shows of a run."""
     network = run.spec.network
-    found = cards(run.inside, colour, blocks=network.kind == "residual" and network.preset.convolutional)
+    found = cards(run.inside, colour, blocks=network.kind == "residual" and network.preset.traits.has_blocks)
     shown = [{"title": card.title, "svg": Markup(to_svg(card.figure)), "finding": card.finding} for card in found]
     return {"run": run, "label": label, "colour": colour, "cards": shown}
 

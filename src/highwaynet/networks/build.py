@@ -1,15 +1,21 @@
-"""The builder: a NetworkSpec and the shapes of the data become a module."""
+"""The builder: a plan becomes a module with fresh weights."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch import Generator, nn
 
+from highwaynet.base.errors import InputError
+from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.convolutional import ConvNetwork, build_convolutional
 from highwaynet.networks.dense import DenseNetwork, build_dense
-from highwaynet.networks.spec import NetworkSpec
+from highwaynet.networks.description import describe_plan
+from highwaynet.networks.families import FamilyName
+from highwaynet.networks.plan import Plan
+from highwaynet.networks.spec import MAX_PARAMETERS, NetworkSpec
 
 Network = DenseNetwork | ConvNetwork
+
+_BUILDERS: dict[FamilyName, Callable[[Plan, Generator | None], Network]] = {"dense": build_dense, "convolutional": build_convolutional}
 
 
 def build_network(spec: NetworkSpec, input_shape: Sequence[int], outputs: int, *, generator: Generator | None = None) -> Network:
@@ -30,9 +36,23 @@ def build_network(spec: NetworkSpec, input_shape: Sequence[int], outputs: int, *
     """
     if outputs < 1:
         raise ValueError(f"outputs = {outputs}: must be at least 1")
-    if spec.preset.convolutional:
-        return build_convolutional(spec, input_shape, outputs, generator)
-    return build_dense(spec, math.prod(input_shape), outputs, generator)
+    return build_plan(plan_of(spec, input_shape, outputs), generator=generator)
+
+
+def build_plan(plan: Plan, *, generator: Generator | None = None) -> Network:
+    """The network of a plan, freshly initialised; `network.plan` is that plan.
+
+    Args:
+        plan: What to build, for instance the `plan` of another network.
+        generator: Where the weights come from; torch's global generator if None.
+
+    Raises:
+        InputError: If the samples do not fit the network, or it would have more than 2³¹ weights.
+    """
+    if (parameters := describe_plan(plan).parameters) > MAX_PARAMETERS:
+        shape = "×".join(map(str, plan.input_shape))
+        raise InputError(f"{plan.name} would have {parameters:,} weights for samples of {shape}; give smaller ones (data.resize)")
+    return _BUILDERS[plan.family](plan, generator)
 
 
 def count_parameters(module: nn.Module) -> int:

@@ -19,9 +19,7 @@ from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.lesion import Gated
 from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
-from highwaynet.layers.names import Init
 from highwaynet.layers.recomputation import segments, through_modules
-from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import (
     Companion,
     Conv,
@@ -30,13 +28,12 @@ from highwaynet.networks.plan import (
     GlobalPool,
     HighwayConv,
     Part,
+    Plan,
     Pool,
     ResidualBlock,
     Shape,
-    walk,
 )
 from highwaynet.networks.plan import Dropout as DropoutPart
-from highwaynet.networks.spec import NetworkSpec
 
 
 class GlobalAverage(nn.Module):
@@ -64,20 +61,20 @@ class ConvNetwork(nn.Module):
     """Images (batch, channels, height, width) → logits (or the numbers of a regression), through modules in a row.
 
     Args:
-        input_shape: Shape of one sample.
-        layers: The modules, companion classifiers among them, in the order of execution.
-        head: Place of the module that gives the outputs.
+        plan: What it is made of.
+        layers: The modules of the plan's parts, companion classifiers among them, in the order of execution.
     """
 
     takes_targets = False
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
-    def __init__(self, input_shape: Shape, layers: Sequence[nn.Module], head: int) -> None:
+    def __init__(self, plan: Plan, layers: Sequence[nn.Module]) -> None:
         super().__init__()
-        self.input_shape = input_shape
+        self.plan = plan
+        self.input_shape = plan.input_shape
         self.layers = nn.ModuleList(layers)
-        self.head_name = f"layers.{head}"
+        self.head_name = f"layers.{plan.head}"
 
     def forward(self, x: Tensor, return_gates: bool = False, return_companions: bool = False) -> Tensor | tuple[Tensor | list[Tensor], ...]:
         """Logits (batch, outputs), and on request what happened on the way.
@@ -129,33 +126,24 @@ class ConvNetwork(nn.Module):
 
     def without(self, layers: Iterable[int]) -> "ConvNetwork":
         """The network with these closable layers removed, numbered from 1; raises ValueError where one changes the shape."""
-        gated = [place for place, layer in enumerate(self.layers) if isinstance(layer, Gated)]
-        numbers = {index(number) for number in layers}
-        if wrong := sorted(number for number in numbers if not 1 <= number <= len(gated)):
-            raise ValueError(f"layers = {wrong}: the network has {len(gated)} layers that can be removed, numbered from 1")
-        removed = {gated[number - 1] for number in numbers}
-        for place in removed:
-            layer = self.layers[place]
-            if isinstance(layer, ConvResidual) and not isinstance(layer.shortcut, nn.Identity):
-                raise ValueError(f"layers = [{gated.index(place) + 1}]: this layer changes the shape of its maps and cannot be removed")
-        kept = [place for place in range(len(self.layers)) if place not in removed]
-        head = kept.index(int(self.head_name.rsplit(".", maxsplit=1)[1]))
-        shorter = ConvNetwork(self.input_shape, [copy.deepcopy(self.layers[place]) for place in kept], head)
-        for layer in shorter.layers:
+        numbers = [index(number) for number in layers]
+        plan = self.plan.without(numbers)  # checks the numbers
+        closable = [place for place, layer in enumerate(self.layers) if isinstance(layer, Gated)]
+        removed = {closable[number - 1] for number in numbers}
+        kept = [copy.deepcopy(layer) for place, layer in enumerate(self.layers) if place not in removed]
+        shorter = ConvNetwork(plan, kept)
+        for layer in kept:
             if isinstance(layer, Gated):
                 layer.closed_layers = frozenset()
         return shorter.train(self.training)
 
 
-def build_convolutional(spec: NetworkSpec, input_shape: Sequence[int], outputs: int, generator: Generator | None) -> ConvNetwork:
-    """The convolutional network that a spec describes, its weights drawn in the order of the layers."""
-    steps = list(walk(plan_of(spec, outputs), input_shape, spec.name))
-    head = next(place for place, (part, _, _) in enumerate(steps) if isinstance(part, Conv | Dense) and part.head)
-    layers = [_module(part, before, spec, generator) for part, before, _ in steps]
-    return ConvNetwork(tuple(input_shape), layers, head)
+def build_convolutional(plan: Plan, generator: Generator | None) -> ConvNetwork:
+    """The convolutional network of a plan, its weights drawn in the order of the layers."""
+    return ConvNetwork(plan, [_module(part, before, generator) for part, before, _ in plan.walk()])
 
 
-def _module(part: Part, shape: Shape, spec: NetworkSpec, generator: Generator | None) -> nn.Module:
+def _module(part: Part, shape: Shape, generator: Generator | None) -> nn.Module:
     """The module of one part whose input has this shape."""
     module: nn.Module
     match part:
@@ -166,35 +154,31 @@ def _module(part: Part, shape: Shape, spec: NetworkSpec, generator: Generator | 
                 part.kernel,
                 stride=part.stride,
                 padding=part.padding,
-                activation=part.activation or spec.activation,
+                activation=part.activation,
                 norm=part.norm,
-                **_start(spec, None, part.start_std, generator),
+                **_start(part, generator),
             )
         case Conv():
-            way = _start(spec, None, part.start_std, generator)
-            module = ConvMaxout(shape[0], part.channels, part.kernel, part.pieces, padding=part.padding, **way)
+            module = ConvMaxout(shape[0], part.channels, part.kernel, part.pieces, padding=part.padding, **_start(part, generator))
         case HighwayConv(kernel=kernel):
             module = ConvHighway(
                 shape[0],
                 kernel,
-                activation=spec.activation,
-                gate_bias="auto" if spec.gate_bias is None else spec.gate_bias,
-                depth=spec.depth,
-                carry=spec.carry or "coupled",
-                # The released files start the gate weights as those of H.
-                gate_init=spec.init if spec.variant == "released" else None,
-                **_start(spec, None, None, generator),
+                activation=part.activation,
+                gate_bias=part.gate_bias,
+                carry=part.carry,
+                gate_init=part.gate_init,
+                **_start(part, generator),
             )
         case ResidualBlock():
-            way = _start(spec, None, None, generator)
             module = ConvResidual(
                 shape[0],
                 part.channels,
                 stride=part.stride,
                 norm=part.norm,
-                shortcut=spec.shortcut or "pad",
-                start_scale=1.0 if part.norm else 1 / math.sqrt((spec.depth - 2) / 2),
-                **way,
+                shortcut=part.shortcut,
+                start_scale=part.start_scale,
+                **_start(part, generator),
             )
         case Pool():
             pooling = nn.MaxPool2d if part.kind == "max" else nn.AvgPool2d
@@ -206,19 +190,17 @@ def _module(part: Part, shape: Shape, spec: NetworkSpec, generator: Generator | 
         case Companion(outputs=outputs):
             module = CompanionHead(shape[0], outputs, generator)
         case Dense():
-            way, inputs = _start(spec, part.start, part.start_std, generator), math.prod(shape)
+            way, inputs = _start(part, generator), math.prod(shape)
             if part.pieces > 1:
                 module = DenseMaxout(inputs, part.units, part.pieces, **way)
             else:
-                module = DensePlain(inputs, part.units, activation=part.activation or spec.activation, **way)
+                module = DensePlain(inputs, part.units, activation=part.activation, **way)
             module = module if len(shape) == 1 else nn.Sequential(nn.Flatten(), module)
         case DenseStack():
             raise ValueError(f"{part} has no place in a convolutional network")
     return module
 
 
-def _start(spec: NetworkSpec, init: Init | None, std: float | None, generator: Generator | None) -> dict[str, Any]:
-    """How a layer's weights start: by its own deviation, its own way, or the network's."""
-    if std is not None:
-        return {"init": "normal", "init_std": std, "generator": generator}
-    return {"init": init or spec.init, "init_std": DEFAULT_STD if spec.init_std is None else spec.init_std, "generator": generator}
+def _start(part: Conv | HighwayConv | ResidualBlock | Dense, generator: Generator | None) -> dict[str, Any]:
+    """How a layer's weights start."""
+    return {"init": part.init, "init_std": DEFAULT_STD if part.init_std is None else part.init_std, "generator": generator}

@@ -1,10 +1,13 @@
 """Dense networks: one plain layer that sets the width, a stack of layers of one kind, and the head before the softmax."""
 
 import copy
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from torch import Generator, Tensor, nn
 
+from highwaynet.base.errors import InputError
 from highwaynet.kernels.dense_layer import cross_entropy
 from highwaynet.kernels.dense_network import Parameters, can_network, network_loss
 from highwaynet.layers.dense_highway import DenseHighway
@@ -12,9 +15,10 @@ from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
-from highwaynet.networks.spec import NetworkSpec
+from highwaynet.networks.plan import Dense, DenseStack, Part, Plan
+from highwaynet.networks.plan import Dropout as DropoutPart
 
-DenseStack = DenseHighway | DensePlain | DenseResidual
+Stack = DenseHighway | DensePlain | DenseResidual
 _STACKS = (DenseHighway, DensePlain, DenseResidual)
 
 
@@ -22,6 +26,7 @@ class DenseNetwork(nn.Module):
     """Input of any shape → flat → plain layer → stack → head; gives logits (or the numbers of a regression).
 
     Args:
+        plan: What it is made of.
         entry: The first plain layer, from the number of inputs to the width.
         stack: The other layers.
         head: From the width to the number of outputs.
@@ -33,8 +38,9 @@ class DenseNetwork(nn.Module):
     takes_targets = True
     """Whether it can compute the loss as well, which takes less time than asking for the logits first."""
 
-    def __init__(self, entry: DensePlain, stack: DenseStack, head: nn.Linear, dropout: tuple[float, ...] = (0.0, 0.0)) -> None:
+    def __init__(self, plan: Plan, entry: DensePlain, stack: Stack, head: nn.Linear, dropout: tuple[float, ...] = (0.0, 0.0)) -> None:
         super().__init__()
+        self.plan = plan
         self.entry, self.stack, self.head = entry, stack, head
         self.entry_dropout, self.head_dropout = map(Dropout, dropout)
 
@@ -81,40 +87,46 @@ class DenseNetwork(nn.Module):
 
     def without(self, layers: Iterable[int]) -> "DenseNetwork":
         """The network with these layers of its stack removed, numbered from 1; the first plain layer is not counted."""
+        numbers = list(layers)
+        plan = self.plan.without(numbers)  # checks the numbers
         shorter = copy.deepcopy(self)
-        shorter.stack = self.stack.without(layers)
+        shorter.plan, shorter.stack = plan, self.stack.without(numbers)
         return shorter
 
 
-def build_dense(spec: NetworkSpec, inputs: int, outputs: int, generator: Generator | None) -> DenseNetwork:
-    """The dense network that a spec describes, its weights drawn in the order of the layers."""
-    std = DEFAULT_STD if spec.init_std is None else spec.init_std
-    width = spec.width or inputs
-    entry = DensePlain(inputs, width, activation=spec.activation, init=spec.init, init_std=std, generator=generator)
-    stack: DenseStack
-    if spec.kind == "highway":
-        stack = DenseHighway(
-            width,
-            spec.depth - 1,
-            activation=spec.activation,
-            gate_bias="auto" if spec.gate_bias is None else spec.gate_bias,
-            depth=spec.depth,
-            carry=spec.carry or "coupled",
-            init=spec.init,
-            init_std=std,
-            generator=generator,
-        )
+def build_dense(plan: Plan, generator: Generator | None) -> DenseNetwork:
+    """The dense network of a plan, its weights drawn in the order of the layers.
+
+    Raises:
+        InputError: If its parts are not a dense layer, a stack and the outputs, with or without dropout between them.
+    """
+    match [part for part in plan.parts if not isinstance(part, DropoutPart)]:
+        case [Dense(pieces=1) as first, DenseStack() as middle, Dense(head=True) as last]:
+            pass
+        case _:
+            raise InputError(f"the plan of {plan.name} is not one of a dense network: a dense layer, a stack of layers, the outputs")
+    width, place = first.units, plan.parts.index(middle)
+    entry = DensePlain(math.prod(plan.input_shape), width, **_shared(first, generator))
+    stack: Stack
+    if middle.kind == "highway":
+        gates: dict[str, Any] = {"gate_bias": middle.gate_bias or 0.0, "carry": middle.carry or "coupled"}
+        stack = DenseHighway(width, layers=middle.layers, **gates, **_shared(middle, generator))
     else:
-        kind = DensePlain if spec.kind == "plain" else DenseResidual
-        stack = kind(
-            width,
-            layers=spec.depth - 1,
-            activation=spec.activation,
-            init=spec.init,
-            init_std=std,
-            generator=generator,
-        )
-    head = nn.Linear(width, outputs)
-    initialise_(head.weight, "glorot-uniform", generator=generator)
+        kind = DensePlain if middle.kind == "plain" else DenseResidual
+        stack = kind(width, layers=middle.layers, **_shared(middle, generator))
+    head = nn.Linear(width, last.units)
+    initialise_(head.weight, last.init, std=DEFAULT_STD if last.init_std is None else last.init_std, generator=generator)
     nn.init.zeros_(head.bias)
-    return DenseNetwork(entry, stack, head, spec.dropout or (0.0, 0.0))
+    dropout = _probability(plan.parts[:place]), _probability(plan.parts[place:])
+    return DenseNetwork(plan, entry, stack, head, dropout)
+
+
+def _probability(parts: Sequence[Part]) -> float:
+    """The probability of the dropout among these parts; 0 if there is none."""
+    return next((part.probability for part in parts if isinstance(part, DropoutPart)), 0.0)
+
+
+def _shared(part: Dense | DenseStack, generator: Generator | None) -> dict[str, Any]:
+    """The settings that all dense layers have."""
+    std = DEFAULT_STD if part.init_std is None else part.init_std
+    return {"activation": part.activation, "init": part.init, "init_std": std, "generator": generator}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from highwaynet.layers.names import Carry
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import (
     Companion,
@@ -13,10 +14,10 @@ from highwaynet.networks.plan import (
     Dropout,
     HighwayConv,
     Part,
+    Plan,
     Pool,
     ResidualBlock,
     Shape,
-    walk,
 )
 from highwaynet.networks.spec import NetworkSpec
 
@@ -64,23 +65,25 @@ class Description:
 
 
 def describe(spec: NetworkSpec, input_shape: Sequence[int], outputs: int) -> Description:
-    """The table of a network; raises InputError where the input does not fit it.
+    """The table of the network that a spec describes; raises InputError if the input does not fit it.
 
     >>> table = describe(NetworkSpec(name="mnist-highway-16"), (1, 28, 28), 10)
     >>> table.layers, table.parameters
     (10, 38986)
     """
-    if not spec.preset.convolutional:
-        input_shape = (prod(input_shape),)
+    return describe_plan(plan_of(spec, input_shape, outputs))
+
+
+def describe_plan(plan: Plan) -> Description:
+    """The table of a network, built or not; raises InputError if the input does not fit it."""
     rows: list[Row] = []
-    for part, before, after in walk(plan_of(spec, outputs), input_shape, spec.name):
-        rows += [_row(part, before, after, spec)] * (part.layers if isinstance(part, DenseStack) else 1)
+    for part, before, after in plan.walk():
+        rows += [_row(part, before, after, plan)] * (part.layers if isinstance(part, DenseStack) else 1)
     return Description(tuple(rows))
 
 
-def _row(part: Part, before: Shape, after: Shape, spec: NetworkSpec) -> Row:
+def _row(part: Part, before: Shape, after: Shape, plan: Plan) -> Row:
     pixels = prod(after[1:])
-    gated = 3 if spec.carry == "independent" else 2  # H, T and maybe C
     row = Row(0, _plain_label(part), after, 0, 0)
     match part:
         case Conv():
@@ -88,22 +91,22 @@ def _row(part: Part, before: Shape, after: Shape, spec: NetworkSpec) -> Row:
             label = f"{_kind(part)} {part.kernel}×{part.kernel}{_extras(part)}"
             row = Row(1, label, after, weights + after[0] * (2 if part.norm else part.pieces), weights * pixels, norm=part.norm)
         case HighwayConv(kernel=kernel):
+            gated = _gated(part.carry)
             weights = kernel**2 * before[0] ** 2 * gated
-            row = Row(1, f"highway {kernel}×{kernel}", after, weights + before[0] * gated, weights * pixels, _bias(spec))
+            row = Row(1, f"highway {kernel}×{kernel}", after, weights + before[0] * gated, weights * pixels, part.gate_bias)
         case ResidualBlock(channels=channels):
-            projects = spec.shortcut == "project" and before != after
+            projects = part.shortcut == "project" and before != after
             weights = 9 * (before[0] + channels) * channels + (before[0] * channels if projects else 0)
             others = channels * (2 if part.norm else 1) * (3 if projects else 2)
             row = Row(2, f"residual 3×3, 3×3{_extras(part)}", after, weights + others, weights * pixels, norm=part.norm)
         case Dense(units=units, pieces=pieces):
             weights = prod(before) * units * pieces
             # The paper counts the softmax in convolutional networks and leaves it out in dense ones.
-            counted = 0 if part.head and not spec.preset.convolutional else 1
+            counted = 0 if part.head and not plan.traits.counts_head else 1
             row = Row(counted, f"{_kind(part)} dense", after, weights + units * pieces, weights)
         case DenseStack(kind=kind):
-            units, parts = prod(before), gated if kind == "highway" else 1
-            bias = _bias(spec) if kind == "highway" else None
-            row = Row(1, f"{kind} dense", after, (units + 1) * units * parts, units**2 * parts, bias)
+            units, parts = prod(before), _gated(part.carry) if kind == "highway" else 1
+            row = Row(1, f"{kind} dense", after, (units + 1) * units * parts, units**2 * parts, part.gate_bias)
         case Companion(outputs=outputs):
             row = Row(0, "companion (training)", (outputs,), (before[0] + 1) * outputs, 0)
     return row
@@ -128,7 +131,6 @@ def _kind(part: Conv | Dense) -> str:
     return "plain" if part.pieces == 1 else f"maxout of {part.pieces}"
 
 
-def _bias(spec: NetworkSpec) -> float:
-    from highwaynet.layers.gates import resolve_gate_bias  # torch loads with it
-
-    return resolve_gate_bias("auto" if spec.gate_bias is None else spec.gate_bias, spec.depth, convolutional=spec.preset.convolutional)
+def _gated(carry: Carry | None) -> int:
+    """How many matrices a highway layer has: H, T and maybe C."""
+    return 3 if carry == "independent" else 2

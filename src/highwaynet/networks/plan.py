@@ -1,127 +1,245 @@
-"""A plan: the parts of a network one after the other, from which the module is built and the table of layers is drawn. Free of torch."""
+"""A plan: the parts of a network one after the other, complete, so that a network can be built from it. Free of torch, stored as JSON.
+
+A preset and its settings make a plan (architectures.py), removing layers makes another. Modules (build.py) and the table of layers
+(description.py) are made from it.
+"""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from operator import index
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
 
 from highwaynet.base.errors import InputError
-from highwaynet.layers.names import Activation, Init
+from highwaynet.base.specs import Spec
+from highwaynet.layers.names import Activation, Carry, Init, Shortcut
+from highwaynet.networks.families import FAMILIES, Family, FamilyName
 
 Shape = tuple[int, ...]
 """Shape of one sample: (channels, height, width), or (features,)."""
+
+Size = Annotated[int, Field(ge=1, le=2**31)]
+Window = Annotated[int, Field(ge=1, le=1024)]
+Deviation = Annotated[float, Field(gt=0)]
+_CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
 class Conv:
     """A plain or, with several pieces, a maxout convolution."""
 
-    channels: int
-    kernel: int = 3
-    stride: int = 1
-    padding: int | Literal["same"] = "same"
-    pieces: int = 1
+    __pydantic_config__ = _CONFIG
+    channels: Size
+    kernel: Window = 3
+    stride: Window = 1
+    padding: Annotated[int, Field(ge=0, le=1024)] | Literal["same"] = "same"
+    pieces: Window = 1
     norm: bool = False
-    activation: Activation | None = None
-    """None is the network's own."""
-    start_std: float | None = None
-    """Start as a gaussian with this deviation instead of the network's way."""
+    activation: Activation = "relu"
+    init: Init = "he"
+    init_std: Deviation | None = None
+    """Standard deviation of the start weights, for init = normal."""
     head: bool = False
     """Whether it gives the outputs."""
+    part: Literal["conv"] = "conv"
 
 
 @dataclass(frozen=True)
 class HighwayConv:
     """A convolutional highway layer; it keeps the shape."""
 
-    kernel: int = 3
+    __pydantic_config__ = _CONFIG
+    kernel: Window = 3
+    activation: Activation = "relu"
+    gate_bias: float = -1.0
+    """Start value of the transform gate biases."""
+    carry: Carry = "coupled"
+    init: Init = "he"
+    init_std: Deviation | None = None
+    gate_init: Init | None = None
+    """How the gates' weights start; None is the layer's own rule."""
+    part: Literal["highway-conv"] = "highway-conv"
 
 
 @dataclass(frozen=True)
 class ResidualBlock:
     """Two 3×3 convolutions with a shortcut."""
 
-    channels: int
-    stride: int = 1
+    __pydantic_config__ = _CONFIG
+    channels: Size
+    stride: Window = 1
     norm: bool = True
+    shortcut: Shortcut = "pad"
+    start_scale: Deviation = 1.0
+    """Factor of the second convolution's start weights."""
+    init: Init = "he"
+    init_std: Deviation | None = None
+    part: Literal["residual-block"] = "residual-block"
 
 
 @dataclass(frozen=True)
 class Pool:
     """The largest value, or the mean, in each window."""
 
+    __pydantic_config__ = _CONFIG
     kind: Literal["max", "average"]
-    size: int
-    stride: int
+    size: Window
+    stride: Window
     ceil: bool = False
     """Whether a last window may hang over the edge, as in Caffe."""
+    part: Literal["pool"] = "pool"
 
 
 @dataclass(frozen=True)
 class GlobalPool:
     """The mean of each map."""
 
+    __pydantic_config__ = _CONFIG
+    part: Literal["global-pool"] = "global-pool"
+
 
 @dataclass(frozen=True)
 class Dropout:
     """Sets values to zero while training."""
 
-    probability: float
+    __pydantic_config__ = _CONFIG
+    probability: Annotated[float, Field(ge=0, lt=1)]
+    part: Literal["dropout"] = "dropout"
 
 
 @dataclass(frozen=True)
 class Dense:
     """A plain or, with several pieces, a maxout dense layer."""
 
-    units: int
-    pieces: int = 1
-    activation: Activation | None = None
-    start: Init | None = None
-    """None is the network's own way."""
-    start_std: float | None = None
+    __pydantic_config__ = _CONFIG
+    units: Size
+    pieces: Window = 1
+    activation: Activation = "tanh"
+    init: Init = "glorot-uniform"
+    init_std: Deviation | None = None
     head: bool = False
+    part: Literal["dense"] = "dense"
 
 
 @dataclass(frozen=True)
 class DenseStack:
-    """Dense layers of the network's kind that keep the width."""
+    """Dense layers of one kind that keep the width."""
 
+    __pydantic_config__ = _CONFIG
     kind: Literal["highway", "plain", "residual"]
-    layers: int
+    layers: Annotated[int, Field(ge=0, le=100_000)]
+    activation: Activation = "tanh"
+    init: Init = "glorot-uniform"
+    init_std: Deviation | None = None
+    gate_bias: float | None = None
+    """Highway layers: start value of the transform gate biases."""
+    carry: Carry | None = None
+    """Highway layers: the carry gate."""
+    part: Literal["dense-stack"] = "dense-stack"
 
 
 @dataclass(frozen=True)
 class Companion:
     """A classifier of its own on the mean of each map, used while training (deep supervision)."""
 
-    outputs: int
+    __pydantic_config__ = _CONFIG
+    outputs: Size
+    part: Literal["companion"] = "companion"
 
 
 Part = Conv | HighwayConv | ResidualBlock | Pool | GlobalPool | Dropout | Dense | DenseStack | Companion
-Plan = tuple[Part, ...]
 
 
-def walk(plan: Plan, input_shape: Sequence[int], name: str) -> Iterator[tuple[Part, Shape, Shape]]:
-    """Each part with the shapes that it takes and gives; raises InputError where the input does not fit."""
-    shape: Shape = tuple(input_shape)
-    if len(shape) != 3 and not any(isinstance(part, DenseStack) for part in plan):
-        raise InputError(f"{name} takes images; samples of {'×'.join(map(str, shape))} values are none: choose fc-highway, or give images")
-    for part in plan:
-        after = shape_after(part, shape)
-        if min(after) < 1:
-            least = next((size for size in range(1, 1024) if _fits(plan, (input_shape[0], size, size))), None)
-            way = f"it needs at least {least}×{least}; own images can be brought there with data.resize, else choose another network"
-            raise InputError(f"images of {input_shape[1]}×{input_shape[2]} are too small for {name}: {way}")
-        yield part, shape, after
-        shape = after
+class Plan(Spec):
+    """A network without its weights."""
 
+    schema_version: Literal[1] = 1
+    """Version of this format."""
+    name: str
+    """The preset that it comes from."""
+    family: FamilyName
+    """dense or convolutional."""
+    input_shape: Annotated[tuple[Size, ...], Field(min_length=1, max_length=8)]
+    """Shape of one sample."""
+    parts: tuple[Annotated[Part, Field(discriminator="part")], ...]
+    """The parts, in the order of execution."""
 
-def _fits(plan: Plan, shape: Shape) -> bool:
-    for part in plan:
-        shape = shape_after(part, shape)
-        if min(shape) < 1:
-            return False
-    return True
+    @property
+    def traits(self) -> Family:
+        """What holds for every network of its family."""
+        return FAMILIES[self.family]
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the network gives for a sample."""
+        *_, (_, _, shape) = self.walk()
+        return shape[0]
+
+    @property
+    def head(self) -> int:
+        """The place of the part that gives the outputs."""
+        return next(place for place, part in enumerate(self.parts) if isinstance(part, Conv | Dense) and part.head)
+
+    def walk(self) -> Iterator[tuple[Part, Shape, Shape]]:
+        """Each part with the shapes that it takes and gives; raises InputError if the input does not fit."""
+        shape: Shape = self.input_shape if self.traits.takes_images else (math.prod(self.input_shape),)
+        if self.traits.takes_images and len(shape) != 3:
+            values = "×".join(map(str, shape))
+            raise InputError(f"{self.name} takes images; samples of {values} values are none: choose fc-highway, or give images")
+        for part in self.parts:
+            after = shape_after(part, shape)
+            if min(after) < 1:
+                raise self._too_small()
+            yield part, shape, after
+            shape = after
+
+    def _too_small(self) -> InputError:
+        channels, height, width = self.input_shape
+        least = next((size for size in range(1, 1024) if self._fits((channels, size, size))), None)
+        way = f"it needs at least {least}×{least}; own images can be brought there with data.resize, else choose another network"
+        return InputError(f"images of {height}×{width} are too small for {self.name}: {way}")
+
+    def _fits(self, shape: Shape) -> bool:
+        for part in self.parts:
+            shape = shape_after(part, shape)
+            if min(shape) < 1:
+                return False
+        return True
+
+    def without(self, layers: Iterable[int]) -> "Plan":
+        """The plan with these layers removed, numbered from 1 among those that can be: highway and residual layers, and dense stacks.
+
+        Raises:
+            ValueError: If a layer does not exist, or changes the shape of its maps.
+        """
+        removed, number = self._checked(layers), 0
+        parts: list[Part] = []
+        for part, before, after in self.walk():
+            if isinstance(part, DenseStack):
+                gone = sum(number < layer <= number + part.layers for layer in removed)
+                number += part.layers
+                parts.append(replace(part, layers=part.layers - gone))
+                continue
+            number += isinstance(part, HighwayConv | ResidualBlock)
+            if not isinstance(part, HighwayConv | ResidualBlock) or number not in removed:
+                parts.append(part)
+            elif before != after:
+                raise ValueError(f"layers = [{number}]: this layer changes the shape of its maps and cannot be removed")
+        return self.model_copy(update={"parts": tuple(parts)})
+
+    @property
+    def removable(self) -> int:
+        """How many layers are numbered for removal."""
+        stacks = sum(part.layers for part in self.parts if isinstance(part, DenseStack))
+        return stacks + sum(isinstance(part, HighwayConv | ResidualBlock) for part in self.parts)
+
+    def _checked(self, layers: Iterable[int]) -> set[int]:
+        numbers = {index(number) for number in layers}
+        if wrong := sorted(number for number in numbers if not 1 <= number <= self.removable):
+            raise ValueError(f"layers = {wrong}: the network has {self.removable} layers that can be removed, numbered from 1")
+        return numbers
 
 
 def shape_after(part: Part, shape: Shape) -> Shape:

@@ -8,6 +8,7 @@ number of parameters, but its authors never published it layer by layer.
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from highwaynet.networks.families import FAMILIES, Family, FamilyName
 from highwaynet.networks.plan import Shape
 
 Kind = Literal["highway", "plain", "residual", "maxout"]
@@ -27,8 +28,8 @@ _CONVOLUTIONAL = _START | {"variant", "activation", "dropout"}
 class Preset:
     """A named network."""
 
-    family: str
-    """Which plan of architectures.py draws it."""
+    drawing: str
+    """Which function of architectures.py draws its plan."""
     kind: Kind
     """Which layers it is made of."""
     summary: str
@@ -61,14 +62,19 @@ class Preset:
     """Where the network with that head comes from."""
 
     @property
-    def convolutional(self) -> bool:
-        """Whether it takes images alone."""
-        return self.family != "dense"
+    def family(self) -> FamilyName:
+        """What kind of network it is: dense or convolutional."""
+        return "dense" if self.drawing == "dense" else "convolutional"
+
+    @property
+    def traits(self) -> Family:
+        """What holds for every network of its family."""
+        return FAMILIES[self.family]
 
 
 def _mnist(width: int) -> Preset:
     return Preset(
-        family="mnist",
+        drawing="mnist",
         kind="highway",
         summary=f"highway network for small images: 9 convolutions of {width} maps, 8 of them highway layers, then softmax",
         origins={"paper": "paper, table 1; layers from the released files", "released": "released files"},
@@ -83,7 +89,7 @@ def _mnist(width: int) -> Preset:
 
 
 _A = Preset(
-    family="cifar",
+    drawing="cifar",
     kind="highway",
     summary="Highway A: 11 layers, 16, 32 and 64 maps; a thin network for colour images",
     origins={"paper": "reconstruction: 2016 report"},
@@ -98,7 +104,7 @@ _A = Preset(
     dense_head_origin="reconstruction: paper, table 2",
 )
 _B = Preset(
-    family="cifar",
+    drawing="cifar",
     kind="highway",
     summary="Highway B: 19 layers, 32, 80 and 128 maps",
     origins={"paper": "paper, table 3; layers from the released files", "released": "released files"},
@@ -114,7 +120,7 @@ _B = Preset(
     dense_head_origin="reconstruction: paper, table 2",
 )
 _C = Preset(
-    family="cifar",
+    drawing="cifar",
     kind="highway",
     summary="Highway C: 32 layers, 32, 64 and 96 maps, windows of 1×1 and 3×3 in turn",
     origins={"paper": "reconstruction: paper, table 2"},
@@ -144,7 +150,7 @@ def _plain_twin(highway: Preset, name: str) -> Preset:
 
 def _resnet(layers: int) -> Preset:
     return Preset(
-        family="resnet",
+        drawing="resnet",
         kind="residual",
         summary=f"residual network of {layers} layers; variant 2016 pools and drops out where He uses strides and batch norm",
         origins={"paper": "He et al. 2015, section 4.2", "2016": "2016 report; its dropout and its start are guesses"},
@@ -159,7 +165,7 @@ def _resnet(layers: int) -> Preset:
 
 def _fitnet(letter: str, layers: int, stages: tuple[tuple[int, ...], ...]) -> Preset:
     return Preset(
-        family="fitnet",
+        drawing="fitnet",
         kind="maxout",
         summary=f"FitNet {letter}: {layers} thin maxout layers, the rival of Highway {letter}",
         origins={"paper": "reconstruction: Romero et al. 2014, with 2 pieces in the dense layer"},
@@ -173,7 +179,7 @@ def _fitnet(letter: str, layers: int, stages: tuple[tuple[int, ...], ...]) -> Pr
 
 PRESETS: dict[str, Preset] = {
     "fc-highway": Preset(
-        family="dense",
+        drawing="dense",
         kind="highway",
         summary="one plain dense layer, then dense highway layers, then softmax",
         origins={"paper": "paper, section 3.1"},
@@ -183,7 +189,7 @@ PRESETS: dict[str, Preset] = {
         defaults={"width": 50, "gate_bias": "auto", "carry": "coupled", "dropout": _NO_DROPOUT},
     ),
     "fc-plain": Preset(
-        family="dense",
+        drawing="dense",
         kind="plain",
         summary="dense plain layers, then softmax; as many parameters a layer as fc-highway",
         origins={"paper": "paper, section 3.1"},
@@ -193,7 +199,7 @@ PRESETS: dict[str, Preset] = {
         defaults={"width": 71, "dropout": _NO_DROPOUT},
     ),
     "fc-residual": Preset(
-        family="dense",
+        drawing="dense",
         kind="residual",
         summary="one plain dense layer, then dense residual layers, then softmax; the width of fc-plain",
         origins={"paper": "dense analogue of He et al. 2015, not in the paper"},
@@ -218,7 +224,7 @@ PRESETS: dict[str, Preset] = {
     "fitnet-a": _fitnet("A", 11, ((16, 16, 16), (32, 32, 32), (48, 48, 64))),
     "fitnet-b": _fitnet("B", 19, ((32, 32, 32, 48, 48), (80,) * 6, (128,) * 6)),
     "maxout-teacher": Preset(
-        family="teacher",
+        drawing="teacher",
         kind="maxout",
         summary="the FitNets' teacher: 3 wide maxout convolutions and a dense maxout layer of 5 pieces",
         origins={
@@ -230,7 +236,7 @@ PRESETS: dict[str, Preset] = {
         layers=5,
     ),
     "nin": Preset(
-        family="nin",
+        drawing="nin",
         kind="plain",
         summary="network in network: 3 blocks of a convolution and two 1×1 convolutions, then global average pooling",
         origins={"paper": "Lin et al. 2013; no ReLU behind the last convolution"},
@@ -240,7 +246,7 @@ PRESETS: dict[str, Preset] = {
         layers=9,
     ),
     "all-cnn": Preset(
-        family="all-cnn",
+        drawing="all-cnn",
         kind="plain",
         summary="All-CNN-C: convolutions alone, with strides in place of pooling",
         origins={"paper": "Springenberg et al. 2014; no ReLU behind the last convolution"},

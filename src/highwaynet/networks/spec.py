@@ -83,8 +83,8 @@ class NetworkSpec(Spec):
 
     @property
     def title(self) -> str:
-        """How pictures call it: depth and kind, for instance 50-layer highway; convolutional networks have names."""
-        return self.label if self.preset.convolutional else f"{self.depth}-layer {self.kind}"
+        """How pictures call it: depth and kind, for instance 50-layer highway; networks of a fixed depth go by their name."""
+        return self.label if self.preset.traits.has_variants else f"{self.depth}-layer {self.kind}"
 
     @property
     def origin(self) -> str:
@@ -105,7 +105,7 @@ class NetworkSpec(Spec):
         if given.get("variant") == 2016:  # written without quotes
             given["variant"] = "2016"
         filled = dict(preset.defaults)
-        if preset.convolutional:
+        if preset.traits.has_variants:
             filled |= {"variant": next(iter(preset.origins)), "depth": preset.layers}
         filled |= next((own for variant, own in preset.by_variant.items() if variant == given.get("variant")), {})
         activation = given.get("activation", filled.get("activation"))
@@ -125,7 +125,7 @@ class NetworkSpec(Spec):
     def _check_applicable(self) -> None:
         """Only what the preset admits may be chosen; the rest must be as the preset fills it in."""
         preset = self.preset
-        if self.variant is not None and preset.convolutional and self.variant not in preset.origins:
+        if self.variant is not None and preset.traits.has_variants and self.variant not in preset.origins:
             raise ValueError(f"network.variant = {self.variant!r}: {self.name} comes as {' or '.join(map(repr, preset.origins))}")
         if preset.layers is not None and self.depth != preset.layers:
             raise ValueError(
@@ -134,7 +134,7 @@ class NetworkSpec(Spec):
         for field in ("gate_bias", "carry"):
             if (value := getattr(self, field)) is not None and self.kind != "highway":
                 raise ValueError(f"network.{field} = {value!r}: {self.name} has no gates; leave it out, or take a highway network")
-        usual = preset.defaults | ({"variant": self.variant} if preset.convolutional else {})
+        usual = preset.defaults | ({"variant": self.variant} if preset.traits.has_variants else {})
         for field in ("variant", "width", "activation", "head", "dropout", "shortcut", "deep_supervision"):
             value = getattr(self, field)
             if (
@@ -146,7 +146,7 @@ class NetworkSpec(Spec):
         own = preset.by_variant.get(self.variant, {}) if self.variant is not None else {}
         places = (preset.defaults | own).get("dropout", ())
         if self.dropout is not None and len(self.dropout) != len(places):
-            where = {"dense": " (behind the first layer, before the softmax)"}.get(preset.family, "")
-            where = " (the input, and behind each stage)" if preset.family in {"mnist", "cifar"} else where
+            where = {"dense": " (behind the first layer, before the softmax)"}.get(preset.drawing, "")
+            where = " (the input, and behind each stage)" if preset.drawing in {"mnist", "cifar"} else where
             wanted = f"needs {len(places)} numbers, one for each place{where}" if places else "has no dropout; leave it out"
             raise ValueError(f"network.dropout = {list(self.dropout)}: {self.label} {wanted}")

@@ -61,7 +61,7 @@ def summarise(path: Path) -> RunSummary:
     try:
         spec = run.read_spec()
         history = run.read_history() if run.has_history else []
-        depth = "" if spec.network.preset.convolutional else f" {spec.network.depth}"
+        depth = "" if spec.network.preset.traits.has_variants else f" {spec.network.depth}"
         return RunSummary(
             run=str(path),
             state=_state(run),

@@ -16,7 +16,7 @@ def default_path(spec: RunSpec, *, existing: bool = False, ending: str | None = 
         ending: The end of the name; by default the seed.
     """
     data = spec.data.name if spec.data.built_in else Path(spec.data.name).stem
-    depth = "" if spec.network.preset.convolutional else f"-{spec.network.depth}"
+    depth = "" if spec.network.preset.traits.has_variants else f"-{spec.network.depth}"
     network = re.sub(r"[ (),]+", "-", spec.network.label).strip("-")
     name = f"{network}{depth}-{data}-{ending or f'seed{spec.seed}'}"
     last: Path | None = None

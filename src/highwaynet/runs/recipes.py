@@ -128,7 +128,7 @@ _ALL_CNN = Recipe(
     {"crop": 5, "mirror": True},
 )
 
-_BY_FAMILY: dict[str, dict[str, Recipe]] = {
+_BY_DRAWING: dict[str, dict[str, Recipe]] = {
     "mnist": {
         "paper": Recipe("paper, section 3.2; numbers from the released files", _MNIST, ("scale",)),
         "released": Recipe("released files; pixels/255 where they have /256", _MNIST | _RELEASED_FACTORS, ("scale",)),
@@ -163,20 +163,20 @@ def recipes_of(network: str, variant: str | None = None) -> dict[str, Recipe]:
     if network in _DENSE:
         return _DENSE[network]
     preset = PRESETS[network]
-    fitting = _BY_FAMILY.get(f"{preset.family}-{variant}", _BY_FAMILY[preset.family])
+    fitting = _BY_DRAWING.get(f"{preset.drawing}-{variant}", _BY_DRAWING[preset.drawing])
     return {name: recipe for name, recipe in fitting.items() if name != "released" or "released" in preset.origins}
 
 
 def usual_recipe(network: str) -> str | None:
-    """The recipe that is taken if none is named; dense networks have settings of their own."""
-    return "quick" if PRESETS[network].convolutional else None
+    """The recipe that is used if none is named; dense networks have settings of their own."""
+    return PRESETS[network].traits.usual_recipe
 
 
 def find_recipe(name: str, network: str, variant: str | None = None) -> Recipe:
     """A recipe by name; raises ValueError, with those that fit, where it is none for this network."""
     fitting = recipes_of(network, variant)
     if name not in fitting:
-        known = {other for recipes in (*_BY_FAMILY.values(), *_DENSE.values()) for other in recipes}
+        known = {other for recipes in (*_BY_DRAWING.values(), *_DENSE.values()) for other in recipes}
         if name not in known:
             raise ValueError(str(unknown("recipe", name, sorted(known))))
         raise ValueError(f"training.recipe = {name!r}: there is none for {network}; choose {' or '.join(fitting)}")
