@@ -24,7 +24,7 @@ from highwaynet import NetworkSpec, RunSpec, TrainingSpec
 from highwaynet.base.randomness import generator_for
 from highwaynet.cli.progress import TrainingProgress
 from highwaynet.data.load import load_dataset
-from highwaynet.runs.load import fresh_network
+from highwaynet.networks.build import build_network
 from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.training.loop import train
 
@@ -35,7 +35,7 @@ def bare_epochs(spec: RunSpec) -> list[float]:
     """Seconds of each epoch's steps alone, on prepared batches."""
     data = load_dataset(spec.data)
     record = data.preparation.record
-    network = fresh_network(spec, record)
+    network = build_network(spec.network, record.input_shape, record.outputs, generator=generator_for(spec.seed, "weights"))
     optimiser = torch.optim.SGD(network.parameters(), lr=spec.training.learning_rate, momentum=spec.training.momentum)
     epochs = []
     for epoch in range(1, spec.training.epochs + 1):

@@ -22,37 +22,46 @@ from torch import Tensor
 from highwaynet import NetworkSpec, RunSpec, TrainingSpec
 from highwaynet.data.load import load_dataset
 from highwaynet.data.spec import DataSpec
+from highwaynet.networks.architectures import plan_of
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.training.care import Care
 from highwaynet.training.distribution import ALONE
+from highwaynet.training.fitting import Fitting
 from highwaynet.training.interruption import Interruption
-from highwaynet.training.loop import Fitting
-from highwaynet.training.watching import Watchers
+from highwaynet.training.loop import fit_epoch
+from highwaynet.training.objective import Classification
+from highwaynet.training.setup import SetUp
+from highwaynet.training.watcher import Watcher
 
 LIMIT = 1.03
 BATCH, STEPS = 128, 20
 
 
-class Careful(Fitting):
-    """The loop as it is; notes when an epoch's steps are over."""
+class Careful(Care):
+    """The loop as it is."""
+
+
+class Careless(Care):
+    """The loop without anything that this benchmark is about."""
+
+    def look(self, loss: Tensor) -> None:
+        """Nothing."""
+
+    def pause(self, *, epoch_ended: bool) -> None:
+        """Nothing."""
+
+    def check(self, *scores: object) -> None:
+        """Nothing."""
+
+
+class Stopwatch(Watcher):
+    """Notes when an epoch's last step was taken."""
 
     steps_over = 0.0
 
-    def _end_epoch(self, number: int) -> None:
+    def step(self, samples: int) -> None:
+        """Look at the clock."""
         self.steps_over = time.perf_counter()
-        super()._end_epoch(number)
-
-
-class Careless(Careful):
-    """The loop without anything that this benchmark is about."""
-
-    def _agree(self, loss: Tensor) -> None:
-        pass
-
-    def _pause(self, *, epoch_ended: bool) -> None:
-        pass
-
-    def _check(self, *scores: object) -> None:
-        pass
 
 
 def main() -> None:
@@ -79,13 +88,15 @@ def main() -> None:
             for kind in best:
                 run = RunDirectory.create(Path(folder) / kind.__name__, spec, {})
                 run.save_preparation(data.preparation)
-                fittings.append(kind(spec, data, run, ALONE, Watchers([]), Interruption()))
+                plan = plan_of(spec.network, data.preparation.record.input_shape, data.preparation.record.outputs)
+                fitting = Fitting(SetUp(spec, data, run, plan, None, Classification(), resumes=False, finished=False), ALONE)
+                fittings.append((fitting, kind(fitting, Watcher(), Interruption())))
             for _ in range(options.rounds):
-                for fitting in fittings:
-                    started = time.perf_counter()
-                    fitting._epoch()
-                    parts = fitting.steps_over - started, time.perf_counter() - fitting.steps_over
-                    best[type(fitting)] = list(map(min, best[type(fitting)], parts))
+                for fitting, care in fittings:
+                    started, watch = time.perf_counter(), Stopwatch()
+                    fit_epoch(fitting, care, watch)
+                    parts = watch.steps_over - started, time.perf_counter() - watch.steps_over
+                    best[type(care)] = list(map(min, best[type(care)], parts))
         epochs = {kind: steps * parts[0] / STEPS + parts[1] for kind, parts in best.items()}
         ratio = epochs[Careful] / epochs[Careless]
         results.append(

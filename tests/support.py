@@ -4,6 +4,10 @@ import subprocess
 from collections.abc import Callable
 
 from highwaynet import NetworkSpec, RunSpec, TrainingSpec
+from highwaynet.data.record import DataRecord
+from highwaynet.networks.architectures import plan_of
+from highwaynet.networks.build import Network
+from highwaynet.runs.load import start_network
 
 Highway = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -13,3 +17,8 @@ def small_spec(name: str = "fc-highway", **values: object) -> RunSpec:
     return RunSpec(
         network=NetworkSpec(name=name, depth=6, width=12, **values), training=TrainingSpec(epochs=2, batch_size=64, learning_rate=0.1)
     )
+
+
+def fresh_network(spec: RunSpec, data: DataRecord) -> Network:
+    """The network of a run before its first step."""
+    return start_network(spec, plan_of(spec.network, data.input_shape, data.outputs))

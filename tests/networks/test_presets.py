@@ -20,7 +20,7 @@ from highwaynet.layers.lesion import count_layers
 from highwaynet.networks.build import Network, count_parameters
 from highwaynet.networks.description import describe
 from highwaynet.networks.presets import PRESETS
-from highwaynet.training.objective import training_loss
+from highwaynet.training.objective import Batch, Classification, Companions, objective_for
 
 MNIST, CIFAR = (1, 28, 28), (3, 32, 32)
 
@@ -86,7 +86,7 @@ RECORD = DataRecord.model_construct(task="classification")
 def whole_loss(network: Network, x: Tensor, targets: Tensor) -> Tensor:
     """What training minimises, with the same dropout each time."""
     torch.manual_seed(0)
-    return training_loss(network, RECORD, x, targets, companion_weight=0.3 if network.companions else None)[2]
+    return objective_for(network.plan, RECORD, 0.3)(network, Batch(x, targets)).minimised
 
 
 @pytest.mark.parametrize("values", list(every_network()), ids=label)
@@ -274,8 +274,8 @@ def test_companions_speak_while_training_and_cost_nothing_afterwards() -> None:
     plain, with_companions = (describe(NetworkSpec(name="plain-a", deep_supervision=deep), CIFAR, 10) for deep in (False, True))
     assert plain.multiply_adds == with_companions.multiply_adds
     targets = torch.tensor([1, 2])
-    _, loss, objective = training_loss(network, RECORD, x, targets, companion_weight=0.5)
-    torch.testing.assert_close(objective, loss + 0.5 * sum(F.cross_entropy(companion, targets) for companion in companions))
+    _, loss, minimised = Companions(Classification(), 0.5)(network, Batch(x, targets))
+    torch.testing.assert_close(minimised, loss + 0.5 * sum(F.cross_entropy(companion, targets) for companion in companions))
 
 
 @pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.traits.has_variants])

@@ -100,10 +100,10 @@ def test_devices() -> None:
 def test_the_device_is_where_the_network_and_each_batch_go(tmp_path: Path) -> None:
     """The meta device stands for another one: whatever is left behind on the processor meets it and fails."""
     from highwaynet.data.load import load_dataset
-    from highwaynet.runs.load import fresh_network
     from highwaynet.training.computing import Computing
-    from highwaynet.training.objective import training_loss
+    from highwaynet.training.objective import Batch, objective_for
     from highwaynet.training.optimiser import make_optimiser
+    from support import fresh_network
 
     for name in ("fc-highway", "mnist-plain-16", "resnet-20"):
         extra = {"deep_supervision": True} if name == "mnist-plain-16" else {}
@@ -114,9 +114,8 @@ def test_the_device_is_where_the_network_and_each_batch_go(tmp_path: Path) -> No
         optimiser = make_optimiser(network, spec.training)
         for batch in [next(data.train.batches(8))]:
             inputs, targets = computing.place(*batch)
-            weight = 0.3 if network.companions else None
-            _, _, objective = training_loss(network, data.preparation.record, inputs, targets, weight)
-            objective.backward()
+            objective = objective_for(network.plan, data.preparation.record, 0.3)
+            objective(network, Batch(inputs, targets)).minimised.backward()
             optimiser.step()
         assert all(parameter.grad is not None and parameter.grad.is_meta for parameter in network.parameters())
 

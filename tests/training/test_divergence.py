@@ -162,7 +162,8 @@ def test_ignoring_goes_on_to_the_end(tmp_path: Path) -> None:
 def test_clipping_is_that_of_a_loop_written_by_hand(way: dict[str, float], tmp_path: Path) -> None:
     from highwaynet.base.randomness import generator_for
     from highwaynet.data.load import load_dataset
-    from highwaynet.runs.load import fresh_network, load_network
+    from highwaynet.runs.load import load_network
+    from support import fresh_network
 
     spec = RunSpec(network=NetworkSpec(depth=6, width=12), training=TrainingSpec(epochs=1, batch_size=100, threads=1, momentum=0.0, **way))
     trained = load_network(train(spec, tmp_path / "run"))
@@ -196,16 +197,16 @@ def test_a_gradient_that_is_no_number_is_found_before_clipping_spreads_it(tmp_pa
         stack = next(module for module in seen if hasattr(module, "stack")).stack
         stack.weight.grad[2, 0, 0] = math.inf
 
-    from highwaynet.training import loop
+    from highwaynet.training import setup
 
     seen: list[nn.Module] = []
-    fresh = loop.fresh_network
+    fresh = setup.start_network
 
     def remembered(*arguments: object) -> Network:
         seen.append(fresh(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(loop, "fresh_network", remembered)
+    monkeypatch.setattr(setup, "start_network", remembered)
     monkeypatch.setattr(torch.Tensor, "backward", spoiled)
     with pytest.raises(
         DivergenceError, match=r"a gradient is no longer finite in epoch 1, step 1: the gradient of layer 4 \(DenseHighway\)"

@@ -13,10 +13,11 @@ from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.randomness import generator_for
 from highwaynet.data.load import load_dataset
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.load import fresh_network, load_network
+from highwaynet.runs.load import load_network
 from highwaynet.training.evaluation import evaluate
 from highwaynet.training.loop import train
-from support import Highway, small_spec
+from highwaynet.training.watcher import Watcher
+from support import Highway, fresh_network, small_spec
 
 
 def test_equals_a_loop_written_by_hand(tmp_path: Path) -> None:
@@ -111,16 +112,13 @@ def test_the_threads_are_used_written_down_and_given_back(tmp_path: Path) -> Non
     other = before % 2 + 1
     seen = []
 
-    class Watcher:
-        def started(self, data: object, epochs: int, steps: int) -> None: ...
-        def note(self, sentence: str) -> None: ...
-        def step(self, samples: int) -> None: ...
+    class Threads(Watcher):
         def epoch(self, record: object, timing: object) -> None:
             seen.append(torch.get_num_threads())
 
     spec = small_spec()
     spec = spec.model_copy(update={"training": spec.training.model_copy(update={"threads": other})})
-    run = train(spec, tmp_path / "b", watcher=Watcher())
+    run = train(spec, tmp_path / "b", watcher=Threads())
     assert seen == [other, other]
     assert run.read_environment()["threads"] == run.read_spec().training.threads == other
     assert torch.get_num_threads() == before

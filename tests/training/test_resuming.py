@@ -22,9 +22,9 @@ from highwaynet.data.record import DataRecord
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.interval import Interval
 from highwaynet.runs.listing import summarise
-from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.loop import train
+from highwaynet.training.watcher import Watcher
 from support import Highway
 from survival import results, survive
 
@@ -35,7 +35,7 @@ def spec_with(name: str = "fc-highway", dropout: tuple[float, ...] = (0.1, 0.2),
     return RunSpec(network=network, training=TrainingSpec(**settings))
 
 
-class Spy:
+class Spy(Watcher):
     """A watcher that remembers, and acts after a number of steps."""
 
     def __init__(self, at: int | None = None, act: Callable[[], None] = lambda: None) -> None:
@@ -50,8 +50,6 @@ class Spy:
         self.steps += 1
         if self.steps == self.at:
             self.act()
-
-    def epoch(self, record: EpochRecord, timing: TimingRecord) -> None: ...
 
     def note(self, sentence: str) -> None:
         self.notes.append(sentence)
@@ -526,11 +524,11 @@ def test_a_run_that_was_begun_meanwhile_is_not_wiped(tmp_path: Path, monkeypatch
 
     original, calls = setup.load_dataset, []
 
-    def slow(*arguments: object) -> object:
+    def slow(*arguments: object, **options: object) -> object:
         calls.append(arguments)
         if len(calls) == 1:
             train(spec_with(epochs=1), tmp_path / "run")
-        return original(*arguments)
+        return original(*arguments, **options)
 
     monkeypatch.setattr(setup, "load_dataset", slow)
     with pytest.raises(InputError, match="exists already"):

@@ -27,7 +27,8 @@ from highwaynet.networks.dense import DenseNetwork
 from highwaynet.networks.layerwise import layerwise
 from highwaynet.runs.records import Score
 from highwaynet.training.evaluation import EVALUATION_BATCH, evaluate, evaluating
-from highwaynet.training.objective import Tally, loss_function
+from highwaynet.training.measuring import Tally
+from highwaynet.training.objective import standard_objective
 
 Route = tuple[int, ...]
 """For each place the number of the layer that stands there, counted as `lesion` does; negative where that layer is closed."""
@@ -233,6 +234,7 @@ def _shared(route: Route, other: Route) -> int:
 def _together(chain: _Chain, weights: Tensor, split: Split, routes: Sequence[Route], progress: Progress | None) -> dict[Route, Score]:
     """All routes at once, batch by batch."""
     record = split.preparation.record
+    objective = standard_objective(record.task)
     steps, tallies = _plan(chain, routes), [Tally(record) for _ in routes]
     done, total = 0, len(routes) * math.ceil(len(split) / EVALUATION_BATCH)
     for inputs, targets in split.batches(EVALUATION_BATCH):
@@ -242,7 +244,7 @@ def _together(chain: _Chain, weights: Tensor, split: Split, routes: Sequence[Rou
             for modules, place in step.stretches:
                 x = states[place] = _through(modules, x)
             outputs = x.cpu()
-            tally.add(loss_function(record, outputs, targets), outputs, targets)
+            tally.add(objective.loss(outputs, targets), outputs, targets)
             states = {place: states[place] for place in step.needed}
             done += 1
             if progress:

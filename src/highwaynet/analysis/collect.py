@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from highwaynet.analysis.flow import analyse_flow
 from highwaynet.analysis.gates import analyse_gates
@@ -30,9 +30,10 @@ from highwaynet.data.load import load_dataset
 from highwaynet.data.names import Part
 from highwaynet.layers.lesion import count_layers
 from highwaynet.networks.build import count_parameters
-from highwaynet.runs.checkpoints import FINAL, Kept
+from highwaynet.networks.description import title_of
+from highwaynet.runs.checkpoints import Kept
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.load import fresh_network, load_network
+from highwaynet.runs.load import load_network, load_start
 from highwaynet.training.evaluation import evaluate
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -48,22 +49,23 @@ class Study:
 
     Args:
         run: The run.
-        checkpoint: Which of its weights.
+        checkpoint: Which of its weights; by default those that are its answer.
+        data: The data, if the run was trained on data in memory.
 
     Raises:
         InputError: The directory is damaged, or the checkpoint is missing.
     """
 
-    def __init__(self, run: RunDirectory, checkpoint: Kept = FINAL) -> None:
-        self.run, self._checkpoint = run, checkpoint
+    def __init__(self, run: RunDirectory, checkpoint: Kept | None = None, data: Any = None) -> None:
+        self.run, self._given = run, data
+        checkpoint = checkpoint or run.answer
         self.spec = run.read_spec()
         self._preparation = run.load_preparation()
         self.network = load_network(run, checkpoint, data=self._preparation.record)
         self._fingerprint = run.fingerprint(checkpoint)
-        network = self.spec.network
         self._about = About(
             data=self.spec.data.title,
-            network=network.title,
+            network=title_of(self.spec.network, self.network.plan),
             seed=self.spec.seed,
             epochs=run.checkpoints.record(run.resolve(checkpoint)).epoch,
         )
@@ -71,7 +73,7 @@ class Study:
     @cached_property
     def data(self) -> Dataset:
         """The data of the run, loaded at the first question that needs them."""
-        return load_dataset(self.spec.data, self._preparation)
+        return load_dataset(self.spec.data, self._preparation, data=self._given)
 
     @property
     def has_gates(self) -> bool:
@@ -126,7 +128,7 @@ class Study:
         """Activations and gradients by layer, before and after training."""
 
         def make() -> FlowRecord:
-            start = fresh_network(self.spec, self._preparation.record)
+            start = load_start(self.run, self._preparation.record)
             return analyse_flow(start, self.network, self.data.train, origin=self._origin("train"), spec=self.spec.network)
 
         return self._recorded("flow", FlowRecord, make)

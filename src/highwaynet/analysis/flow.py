@@ -18,7 +18,7 @@ from highwaynet.layers.observation import Observable, Recording, observable_modu
 from highwaynet.networks.build import Network
 from highwaynet.networks.layerwise import layerwise
 from highwaynet.networks.spec import NetworkSpec
-from highwaynet.training.objective import loss_function
+from highwaynet.training.objective import standard_objective
 
 BATCH = 100
 """Samples at once: all that the backward pass needs of them is kept. Results do not depend on it."""
@@ -152,7 +152,7 @@ def _add_batch(pieces: list[nn.Module], meters: list[_Meter | None], x: Tensor, 
             if meter:
                 meter.outputs.add(x, None, axis=1)  # of maps and of units
                 seen.append((meter, x))
-        loss = loss_function(record, x, targets)
+        loss = standard_objective(record.task).loss(x, targets)
         asked = [tensor for meter, output in seen for tensor in (output, *meter.weights)]
         gradients = iter(torch.autograd.grad(loss, asked, materialize_grads=True))  # zeros for a layer that is closed
     for meter, _ in seen:

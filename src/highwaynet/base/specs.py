@@ -58,7 +58,7 @@ def validated(spec: type[SpecT], values: dict[str, Any], section: str = "") -> S
     try:
         return spec.model_validate(values)
     except ValidationError as error:
-        raise InputError(_sentence(spec, error.errors(), section)) from error
+        raise InputError(_newer(error.errors()) or _sentence(spec, error.errors(), section)) from error
 
 
 def parsed(kind: type[SpecT], text: str, place: str) -> SpecT:
@@ -66,9 +66,23 @@ def parsed(kind: type[SpecT], text: str, place: str) -> SpecT:
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
+        if newer := _newer(error.errors()):
+            raise InputError(f"{place} {newer}") from error
         detail = error.errors()[0]
         field = ".".join(str(part) for part in detail["loc"])
         raise InputError(f"{place} is damaged: {field + ': ' if field else ''}{detail['msg']}") from error
+
+
+def _newer(details: list[ErrorDetails]) -> str | None:
+    """The sentence for a file of a newer schema, whatever else is wrong with it; None if it is of ours."""
+    for detail in details:
+        if detail["loc"] == ("schema_version",) and detail["type"] == "literal_error" and isinstance(detail["input"], int):
+            known = detail.get("ctx", {}).get("expected", "")
+            if detail["input"] > int(known if known.isdigit() else 0):
+                return (
+                    f"was written by a newer version of highwaynet (schema_version = {detail['input']}, this one reads {known}): update it"
+                )
+    return None
 
 
 def _sentence(spec: type[BaseModel], details: list[ErrorDetails], section: str) -> str:

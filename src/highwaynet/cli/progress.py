@@ -12,12 +12,13 @@ from highwaynet.base.text import loss_text
 from highwaynet.cli.output import messages
 from highwaynet.data.record import DataRecord
 from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.training.watcher import Watcher
 
 LINES = 20
 """Without a terminal, a run prints about this many lines."""
 
 
-class TrainingProgress:
+class TrainingProgress(Watcher):
     """Shows loss, accuracy, speed and time left. A context manager, and a `Watcher` of the training loop."""
 
     def __init__(self, title: str, epochs: int) -> None:

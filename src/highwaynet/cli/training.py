@@ -56,8 +56,8 @@ def _train(spec: RunSpec, path: Path, way: Way, stop: "Interruption", title: str
     again = way.world.recall(str(path)) is not None  # torchrun has started the same command anew
     title = f"{title}{spec.network.label}, {spec.network.depth} layers"
     with TrainingProgress(title, spec.training.epochs) as progress:
-        flags = {"overwrite": way.overwrite and not again, "resume": way.resume or again}
-        return train(spec, path, watcher=progress, interruption=stop, world=way.world, **flags)
+        overwrite, resume = way.overwrite and not again, way.resume or again
+        return train(spec, path, overwrite=overwrite, resume=resume, watcher=progress, interruption=stop, world=way.world)
 
 
 def train_seeds(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str, Any]:

@@ -85,8 +85,21 @@ def read_arrays(path: Path, task: Task | None = None) -> ArrayData:
     if len(tests) == 1:
         raise InputError(f"{path} has {tests[0]} alone: a test part needs both {' and '.join(test_names)}")
     stored = _load(path, [x, y, *tests])
-    where = {name: _where(path, name) for name in stored}
+    return pair_up(stored, {name: _where(path, name) for name in stored}, task)
 
+
+def pair_up(stored: dict[str, NDArray[Any]], where: dict[str, str], task: Task | None) -> ArrayData:
+    """Samples from arrays: inputs and targets, in this order, then those of a test part, if there is one.
+
+    Args:
+        stored: The arrays.
+        where: How messages name each of them.
+        task: Overrides what the targets' type says.
+
+    Raises:
+        InputError: Something is too large, or does not fit together.
+    """
+    x, y, *tests = stored
     inputs = {name: _as_inputs(stored[name], where[name]) for name in (x, *tests[:1])}
     columns = {name: _as_column(stored[name], where[name], task) for name in (y, *tests[1:])}
     task = task or ("regression" if columns[y].dtype.kind == "f" else "classification")

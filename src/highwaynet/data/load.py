@@ -11,9 +11,11 @@ from torch import Tensor
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.randomness import generator_for
+from highwaynet.base.specs import validated
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.dataset import Dataset, Split, as_tensor
 from highwaynet.data.division import divide
+from highwaynet.data.memory import source_in_memory
 from highwaynet.data.names import Kind, Step
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.preprocessing import fit_preprocessing
@@ -26,18 +28,32 @@ STATISTICS_BATCH = 1000
 DEFAULT_STEPS: dict[Kind, tuple[Step, ...]] = {"images": ("scale",), "features": ("standardise",), "table": ()}
 
 
-def load_dataset(spec: DataSpec, preparation: Preparation | None = None) -> Dataset:
+def load_dataset(
+    spec: DataSpec | str = "digits", preparation: Preparation | None = None, *, data: Any = None, parent: Preparation | None = None
+) -> Dataset:
     """Read a data set and divide it; the division follows `spec.split_seed`, an official test part is left as it is.
 
     Args:
-        spec: What to load.
-        preparation: That of a run, where its network is to be asked again; None learns one from the training samples.
+        spec: What to load, or just its name or path.
+        preparation: That of a run, if its network is to be asked again; None learns one from the training samples.
+        data: The data themselves, if they are in memory: a pair (inputs, targets) of arrays or tensors, a mapping of arrays, or a data
+            frame with `spec.target`; see `source_in_memory`.
+        parent: The preparation of a run whose network is trained on: its statistics, encoding and classes are taken over.
 
     Raises:
         InputError: If something is missing, damaged or does not fit together.
+
+    >>> load_dataset("digits").train.inputs.shape
+    torch.Size([1797, 1, 8, 8])
     """
-    source = read_source(spec)
+    if isinstance(spec, str):
+        spec = validated(DataSpec, {"name": spec}, "data.")
+    if data is not None:
+        spec = spec.for_memory()
+    source = _source(spec, preparation, data)
     rows = _divided(source, spec)
+    if preparation is None and parent is not None:
+        preparation = _taken_over(source, rows, parent)
     encoder = _encoder(source, preparation, rows.train)
     inputs = as_tensor(encoder.encode(source.table) if encoder and source.table else source.samples.inputs)
     if preparation is None:
@@ -50,6 +66,32 @@ def load_dataset(spec: DataSpec, preparation: Preparation | None = None) -> Data
     if source.test is not None:
         test = Split(as_tensor(source.test.inputs), _numbers(source.test.targets, preparation.record), rows.test, preparation)
     return Dataset(spec.name, preparation, train, validation, test)
+
+
+def _source(spec: DataSpec, preparation: Preparation | None, data: Any) -> Source:
+    if data is not None:
+        return source_in_memory(data, spec)
+    if spec.in_memory:
+        known = f" ({preparation.record.found})" if preparation else ""
+        raise InputError(f"data.name = 'memory': the run was trained on data in memory{known}; give them again in Python, with data=...")
+    return read_source(spec)
+
+
+def _taken_over(source: Source, rows: "_Rows", parent: Preparation) -> Preparation:
+    """The parent's preparation for these data; raises InputError if they have another form."""
+    record, counts = parent.record, {"train": len(rows.train), "validation": len(rows.validation), "test": len(rows.test)}
+    inputs = record.input_shape if source.table is not None else tuple(source.samples.inputs.shape[1:])
+    forms = {
+        "kind": (record.kind, source.kind),
+        "task": (record.task, source.task),
+        "shape": (record.input_shape, inputs),
+        "classes": (record.class_names, source.class_names),
+    }
+    for what, (before, now) in forms.items():
+        if before != now:
+            raise InputError(f"start.run: the parent run was trained on data of another form; its {what} is {before}, here it is {now}")
+    changes = {"found": source.found, "fingerprint": source.fingerprint(), "target_name": source.target_name, **counts}
+    return Preparation(record.model_copy(update=changes), parent.preprocessing)
 
 
 @dataclass(frozen=True)

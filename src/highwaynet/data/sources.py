@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwaynet.base.errors import InputError
-from highwaynet.data.array_files import read_arrays
+from highwaynet.data.array_files import ArrayData, read_arrays
 from highwaynet.data.catalogue import CATALOGUE, FASHION_NAMES
 from highwaynet.data.cifar import find_cifar, read_cifar
 from highwaynet.data.digits import read_digits
@@ -106,9 +106,9 @@ def _read_own(spec: DataSpec, path: Path) -> Source:
     if not path.exists():
         raise InputError(f"data.name = {str(path)!r}: there is no such file or folder, nor a built-in data set of this name")
     if path.name.lower().endswith(TABLE_SUFFIXES):
-        return _read_table(spec, path)
+        return source_of_table(spec, read_table(path), path)
     if path.suffix.lower() in {".npz", ".npy"} or (path.is_dir() and any(path.glob("*.npy"))):
-        return _read_arrays(spec, path)
+        return source_of_arrays(read_arrays(path, spec.task))
     if path.is_dir() and looks_like_image_folder(path):
         return _read_images(spec, path)
     raise InputError(
@@ -117,14 +117,14 @@ def _read_own(spec: DataSpec, path: Path) -> Source:
     )
 
 
-def _read_table(spec: DataSpec, path: Path) -> Source:
-    table = read_table(path)
+def source_of_table(spec: DataSpec, table: Table, place: object) -> Source:
+    """A table with the column that the spec names as its target; `place` is where it was found, for messages."""
     if spec.target is None:
         names = ", ".join(column.name for column in table.columns)
-        raise InputError(f"data.target: say with --target which column of {path} is to be predicted; it has {names}")
+        raise InputError(f"data.target: say with --target which column of {place} is to be predicted; it has {names}")
     features, target = split_target(table, spec.target, spec.task)
     if not features.columns:
-        raise InputError(f"{path} has no column besides the target {spec.target!r}")
+        raise InputError(f"{place} has no column besides the target {spec.target!r}")
     numbers = sum(column.kind == "number" for column in features.columns)
     columns = f"{numbers} number and {len(features.columns) - numbers} category columns"
     found = f"a table of {table.rows:,} rows with {columns}; {_asked(target.task, target.class_names)}, target {spec.target!r}"
@@ -132,8 +132,8 @@ def _read_table(spec: DataSpec, path: Path) -> Source:
     return Source(found, "table", target.task, target.class_names, samples, table=features, target_name=spec.target)
 
 
-def _read_arrays(spec: DataSpec, path: Path) -> Source:
-    arrays = read_arrays(path, spec.task)
+def source_of_arrays(arrays: ArrayData) -> Source:
+    """Samples from arrays, as images or features."""
     shape = arrays.train.inputs.shape[1:]
     kind: Kind = "images" if len(shape) == 3 else "features"
     found = f"arrays of {len(arrays.train):,} samples of {'×'.join(map(str, shape))} values"

@@ -6,13 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from highwaynet.base.errors import unknown
-from highwaynet.base.specs import Spec, named
+from highwaynet.base.errors import InputError, unknown
+from highwaynet.base.specs import Spec, named, validated
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.names import Step, Task
 
 Pixels = Annotated[int, Field(ge=1, le=4096)]
 OWN_DATA_DEFAULTS = {"validation": 0.1, "test": 0.2}
+IN_MEMORY = "memory"
+"""The name of data that were given in memory."""
 OWN_DATA_ALONE = ("target", "task", "resize", "colour", "skip_bad", "test")
 
 
@@ -21,7 +23,7 @@ class DataSpec(Spec):
 
     name: str = "digits"
     """A built-in data set (`highway data list`), or the path of your own: a folder of class folders of images, an .npz file or a folder
-    of .npy files, a .csv or .parquet table."""
+    of .npy files, a .csv or .parquet table. In Python also memory, if the data are given as arrays or as a data frame."""
 
     labels: Literal["fine", "coarse"] | None = None
     """Which labels of cifar-100: fine (100 classes, the default) or coarse (20)."""
@@ -61,6 +63,18 @@ class DataSpec(Spec):
         return self.name if self.built_in else Path(self.name).name
 
     @property
+    def in_memory(self) -> bool:
+        """Whether the data were given in memory."""
+        return self.name == IN_MEMORY
+
+    def for_memory(self) -> "DataSpec":
+        """The same settings for data that are given in memory; raises InputError if it names other data."""
+        given = {field: getattr(self, field) for field in self.model_fields_set}
+        if given.pop("name", IN_MEMORY) != IN_MEMORY:
+            raise InputError(f"data.name = {self.name!r}: the data were given in memory; leave the name out, or the data")
+        return validated(DataSpec, given | {"name": IN_MEMORY}, "data.")
+
+    @property
     def built_in(self) -> bool:
         """Whether the name is that of a built-in data set."""
         return self.name in CATALOGUE
@@ -71,7 +85,7 @@ class DataSpec(Spec):
         name = named(cls, values)
         if name is None:
             return values
-        if name not in CATALOGUE and not re.search(r"[/\\.]", name):
+        if name not in {*CATALOGUE, IN_MEMORY} and not re.search(r"[/\\.]", name):
             raise ValueError(f"{unknown('data set', name, CATALOGUE)}, or the path of your own data (with a / or a . in it)")
         defaults: dict[str, Any] = {"validation": CATALOGUE[name].validation} if name in CATALOGUE else OWN_DATA_DEFAULTS
         defaults |= {"labels": "fine"} if name == "cifar-100" else {}

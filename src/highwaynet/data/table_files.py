@@ -104,17 +104,25 @@ def read_table(path: Path, *, training: bool = True) -> Table:
 
 
 def table_of(columns: Mapping[str, Sequence[Any]], source: str = "the table") -> Table:
-    """A table from columns in memory, typed as if they had been read from a file; None and NaN are missing."""
+    """A table from columns in memory, typed as if they had been read from a file; None and NaN are missing, arrays hold numbers."""
     lengths = {len(values) for values in columns.values()}
     if len(lengths) != 1:
         raise InputError(f"{source}: columns must have the same length, and there must be one; they have {sorted(lengths)}")
-    texts = {name: [_text_of(value) for value in values] for name, values in columns.items()}
-    return Table(tuple(_typed(Path(source), str(name), cells) for name, cells in texts.items()), lengths.pop(), source)
+    rows = lengths.pop()
+    if rows * len(columns) > MOST_CELLS:
+        raise too_large(source, f"{rows * len(columns):,} cells", MOST_CELLS)
+    return Table(tuple(_column_of(values, name, source) for name, values in columns.items()), rows, source)
+
+
+def _column_of(values: Any, name: str, source: str) -> Column:
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iuf":
+        return _number_column(Path(source), name, values.astype(np.float64))
+    return _typed(Path(source), name, [_text_of(value) for value in values])
 
 
 def _text_of(value: Any) -> str | None:
     """How a file would write a value."""
-    if value is None or value != value:  # noqa: PLR0124 (NaN)
+    if value is None or type(value).__name__ in {"NAType", "NaTType"} or value != value:  # noqa: PLR0124 (NaN)
         return None
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower()

@@ -11,10 +11,10 @@ import torch
 
 from highwaynet.data.record import DataRecord
 from highwaynet.experiments.claims import Run
-from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import RunSpec, with_training
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.loop import train
+from highwaynet.training.watcher import Watcher
 
 WARM = 3
 """Steps that are not counted: memory is fetched, kernels are chosen."""
@@ -32,7 +32,7 @@ class _EnoughError(Exception):
     """The steps were timed."""
 
 
-class Clock:
+class Clock(Watcher):
     """Times the steps of a run, and ends it."""
 
     def __init__(self) -> None:
@@ -51,12 +51,6 @@ class Clock:
         self._ends.append(time.perf_counter())
         if len(self._ends) > WARM + STEPS and self._ends[-1] - self._ends[WARM] >= SECONDS:
             raise _EnoughError
-
-    def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
-        """An epoch ended."""
-
-    def note(self, sentence: str) -> None:
-        """Nobody wants to know."""
 
     @property
     def seconds(self) -> float:

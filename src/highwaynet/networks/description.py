@@ -82,6 +82,14 @@ def describe_plan(plan: Plan) -> Description:
     return Description(tuple(rows))
 
 
+def title_of(spec: NetworkSpec, plan: Plan) -> str:
+    """How pictures call a network; one from which layers were removed goes by the layers that are left."""
+    layers = describe_plan(plan).layers
+    if layers == spec.depth:
+        return spec.title
+    return f"{spec.label}, {layers} of {spec.depth} layers" if plan.traits.has_variants else f"{layers}-layer {spec.kind}"
+
+
 def _row(part: Part, before: Shape, after: Shape, plan: Plan) -> Row:
     pixels = prod(after[1:])
     row = Row(0, _plain_label(part), after, 0, 0)

@@ -1,8 +1,8 @@
 """The folder checkpoints/ of a run: NAME.safetensors with NAME.json beside it.
 
-The sidecar comes last and carries the checksums; without it a checkpoint does not count. Names are "final", "best-STEP", "step-STEP"
-and "stop-STEP" (where somebody interrupted the run), each of which is written once: a new checkpoint never replaces an older one that is
-still needed.
+The sidecar comes last and carries the checksums; without it a checkpoint does not count. Names are "start", "final", "best-STEP",
+"step-STEP" and "stop-STEP" (where somebody interrupted the run), each of which is written once: a new checkpoint never replaces an older
+one that is still needed.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,8 @@ from highwaynet.runs.records import CheckpointRecord, Progress
 Kept = Literal["final", "best"]
 FINAL: Kept = "final"
 """The checkpoints of which there is one: the weights after the last epoch, and those with the lowest validation loss."""
+START = "start"
+"""The weights before the first step, of a run that did not start with fresh ones."""
 
 
 class Checkpoints:
@@ -56,9 +58,9 @@ class Checkpoints:
     def save(self, name: str, tensors: Mapping[str, Tensor], *, epoch: int, step: int, progress: Progress | None = None) -> None:
         """Write tensors, then their sidecar."""
         self.remove(name)  # a run that went back comes to the same step again: the old sidecar must not stand beside new tensors
-        content = safetensors.torch.save({key: tensor.detach().contiguous().cpu() for key, tensor in tensors.items()})
+        content = encode(tensors)
         write_atomically(self.folder / f"{name}.safetensors", content)
-        owners = {field: sha256(read_bytes(path)) for field, path in self._belongs_to.items()}
+        owners = {field: sha256(read_bytes(path)) for field, path in self._belongs_to.items() if path.exists()}
         record = CheckpointRecord.model_validate({"epoch": epoch, "step": step, "sha256": sha256(content), "progress": progress} | owners)
         write_atomically(self.folder / f"{name}.json", record.sealed().model_dump_json(indent=2) + "\n")
 
@@ -72,7 +74,7 @@ class Checkpoints:
 
     def remove_all(self) -> None:
         """Remove everything that is ours, and the folder if nothing else is in it."""
-        for kind in ("step-", "stop-", "best-", FINAL):
+        for kind in ("step-", "stop-", "best-", START, FINAL):
             for path in [*self.folder.glob(f"{kind}*.json"), *self.folder.glob(f"{kind}*.safetensors")]:
                 path.unlink(missing_ok=True)
         remove_leftovers(self.folder)
@@ -96,13 +98,23 @@ class Checkpoints:
         """The same, with the tensors as they lie in the file."""
         record = self.record(name)
         for field, path in self._belongs_to.items():
-            if sha256(read_bytes(path)) != getattr(record, field):
+            if (known := getattr(record, field)) and sha256(read_bytes(path)) != known:
                 raise InputError(f"{self.folder / name}.json belongs to another {path.name}: one of them was changed or put here")
         path = self.folder / f"{name}.safetensors"
         content = read_bytes(path)
         if sha256(content) != record.sha256:
             raise InputError(f"{path} is damaged: its checksum is not the one in {name}.json")
         return content, record
+
+
+def encode(tensors: Mapping[str, Tensor]) -> bytes:
+    """Tensors as a safetensors file: the same bytes for the same tensors."""
+    return safetensors.torch.save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()})
+
+
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """The checksum of tensors, wherever they lie."""
+    return sha256(encode(tensors))
 
 
 def decode(content: bytes, path: Path) -> dict[str, Tensor]:

@@ -1,6 +1,7 @@
 """The run directory. This is the only code that knows the names of its files.
 
 spec.toml              everything the run depends on
+plan.json              the network that was built, part by part
 history.jsonl          a line per epoch; equal runs have equal histories
 timing.jsonl           a line per epoch; what depends on the clock
 environment.json       versions, machine, threads, kernel
@@ -25,6 +26,9 @@ from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
 from highwaynet.data.preparation import Preparation
+from highwaynet.data.record import DataRecord
+from highwaynet.networks.architectures import plan_of
+from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import FINAL, Checkpoints, Kept
 from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.record_files import RecordT, load_record, save_record
@@ -32,7 +36,7 @@ from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 
-DATA = "data.json"
+DATA, PLAN = "data.json", "plan.json"
 HISTORY, TIMING, EVENTS, ENVIRONMENT = "history.jsonl", "timing.jsonl", "events.log", "environment.json"
 ANALYSES = (
     "evaluation",
@@ -51,7 +55,8 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = FolderLock(path)
-        self.checkpoints = Checkpoints(path / "checkpoints", {"spec_sha256": path / SPEC, "data_sha256": path / DATA})
+        owners = {"spec_sha256": path / SPEC, "data_sha256": path / DATA, "plan_sha256": path / PLAN}
+        self.checkpoints = Checkpoints(path / "checkpoints", owners)
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool, resume: bool = False) -> None:
@@ -134,7 +139,7 @@ class RunDirectory:
         # The spec goes last: as long as it is there, the folder counts as a run directory and can be overwritten.
         self.checkpoints.remove_all()
         own = [self._analysis / f"{name}.{kind}" for name in ANALYSES for kind in ("json", "npz")]
-        names = (HISTORY, TIMING, ENVIRONMENT, DATA, "data.safetensors", EVENTS, SPEC)
+        names = (HISTORY, TIMING, ENVIRONMENT, DATA, "data.safetensors", PLAN, EVENTS, SPEC)
         own += [self.path / name for name in names]
         own += self.tensorboard_folder.glob("events.out.tfevents.*")
         for path in own:
@@ -196,8 +201,10 @@ class RunDirectory:
         return spec_from_values(read_spec_values(self.path / SPEC), self.path / SPEC)
 
     def read_history(self) -> list[EpochRecord]:
-        """The epochs, in order; raises InputError if the file is missing, empty or damaged."""
+        """The epochs, in order, none if the run was to have none; raises InputError if the file is missing, empty or damaged."""
         path = self.path / HISTORY
+        if self.finished and self.checkpoints.record(FINAL).epoch == 0:
+            return []
         if not path.exists() and not self.finished:
             raise InputError(f"{path} is not there: no epoch of this run was finished")
         history = self._parse_history(self._lines(HISTORY))
@@ -244,7 +251,7 @@ class RunDirectory:
 
     def light_files(self) -> list[str]:
         """What tells about the run without weights, samples or analyses: names within the directory."""
-        return [name for name in (SPEC, HISTORY, TIMING, ENVIRONMENT, DATA) if (self.path / name).is_file()]
+        return [name for name in (SPEC, PLAN, HISTORY, TIMING, ENVIRONMENT, DATA) if (self.path / name).is_file()]
 
     @property
     def finished(self) -> bool:
@@ -291,11 +298,35 @@ class RunDirectory:
         """What was learned from the training samples; raises InputError if it is missing or damaged."""
         return unpack_preparation(read_text(self.path / DATA), read_bytes(self.path / "data.safetensors"), self.path / "data")
 
-    def fingerprint(self, checkpoint: Kept = FINAL) -> str:
-        """Changes when the spec, the learned statistics or the checkpoint's weights change; records of analyses are kept under it."""
-        weights = self.checkpoints.record(self.resolve(checkpoint))
-        parts = (read_bytes(self.path / SPEC), read_bytes(self.path / DATA), weights.sha256.encode())
-        return sha256(b"\n".join(parts))
+    @property
+    def answer(self) -> Kept:
+        """Which of the run's weights are its answer, unless somebody asks for others: those after the last epoch."""
+        return FINAL
+
+    def save_plan(self, plan: Plan) -> None:
+        """Keep what was built."""
+        write_atomically(self.path / PLAN, plan.model_dump_json(indent=2) + "\n")
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether the plan is stored; runs that were made before there were plans have the one of their spec."""
+        return (self.path / PLAN).is_file()
+
+    def load_plan(self, data: DataRecord | None = None) -> Plan:
+        """What was built; raises InputError if it is missing or damaged.
+
+        `data` is the record of the run's preparation, if the caller has read it already.
+        """
+        if self.has_plan:
+            return parsed(Plan, read_text(self.path / PLAN), str(self.path / PLAN))
+        known = data or self.load_preparation().record
+        return plan_of(self.read_spec().network, known.input_shape, known.outputs)
+
+    def fingerprint(self, checkpoint: Kept | None = None) -> str:
+        """Changes when the spec, the plan, the learned statistics or the checkpoint's weights change; records are kept under it."""
+        weights = self.checkpoints.record(self.resolve(checkpoint or self.answer))
+        names = (SPEC, DATA, *([PLAN] if self.has_plan else []))
+        return sha256(b"\n".join([*(read_bytes(self.path / name) for name in names), weights.sha256.encode()]))
 
     def save_record(self, name: str, record: BaseModel) -> None:
         """Keep the record of an analysis."""

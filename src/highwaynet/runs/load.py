@@ -1,29 +1,46 @@
-"""From a run directory back to its trained network."""
+"""From a run directory, or what it will be, back to its network."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.randomness import generator_for
 from highwaynet.data.record import DataRecord
-from highwaynet.networks.build import Network, build_network
-from highwaynet.runs.checkpoints import FINAL, Kept
+from highwaynet.networks.build import Network, build_plan
+from highwaynet.networks.plan import Plan
+from highwaynet.runs.checkpoints import START, Kept
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.spec import RunSpec
 
 
-def fresh_network(spec: RunSpec, data: DataRecord) -> Network:
-    """The network of a run before its first step."""
-    return build_network(spec.network, data.input_shape, data.outputs, generator=generator_for(spec.seed, "weights"))
+def start_network(spec: RunSpec, plan: Plan, weights: Mapping[str, Tensor] | None = None) -> Network:
+    """The network of a run before its first step: with fresh weights that follow from the seed, or with these."""
+    network = build_plan(plan, generator=generator_for(spec.seed, "weights"))
+    if weights is not None:
+        network.load_state_dict(weights)
+    return network
 
 
-def load_network(run: RunDirectory, checkpoint: Kept = FINAL, *, data: DataRecord | None = None) -> Network:
+def load_start(run: RunDirectory, data: DataRecord) -> Network:
+    """The network of a run as it was before its first step."""
+    weights = run.checkpoints.load(START)[0] if run.checkpoints.names(START) else None
+    return start_network(run.read_spec(), run.load_plan(data), weights)
+
+
+def load_network(run: RunDirectory, checkpoint: Kept | None = None, *, data: DataRecord | None = None) -> Network:
     """The trained network of a run, in evaluation mode; raises InputError if the directory is damaged.
 
-    `data` is the record of the run's preparation, where the caller has read it already.
+    Args:
+        run: The run.
+        checkpoint: Which of its weights; by default those that are its answer.
+        data: The record of the run's preparation, if the caller has read it already.
     """
-    network = fresh_network(run.read_spec(), data or run.load_preparation().record)
+    name = checkpoint or run.answer
+    network = build_plan(run.load_plan(data), generator=torch.Generator())
     try:
-        network.load_state_dict(run.checkpoints.load(run.resolve(checkpoint))[0])
+        network.load_state_dict(run.checkpoints.load(run.resolve(name))[0])
     except RuntimeError as error:
-        raise InputError(
-            f"{run.path}: the checkpoint {checkpoint!r} does not fit the network in spec.toml; one of them was changed"
-        ) from error
+        raise InputError(f"{run.path}: the checkpoint {name!r} does not fit the network of the run; one of them was changed") from error
     return network.eval()

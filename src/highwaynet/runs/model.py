@@ -1,7 +1,7 @@
 """`highwaynet.load(run)`: a trained network with the preparation it was trained with, ready for new inputs."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,14 +12,17 @@ from torch import Tensor
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import as_tensor
+from highwaynet.data.memory import as_table, is_frame
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
-from highwaynet.data.table_files import Table, read_table, table_of
+from highwaynet.data.table_files import Table, read_table
 from highwaynet.data.tables import TableEncoder
 from highwaynet.networks.build import Network
-from highwaynet.runs.checkpoints import FINAL, Kept
+from highwaynet.runs.checkpoints import FINAL, START, Kept, checksum
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import load_network
+from highwaynet.runs.spec import RunSpec, StartSpec, with_training
 
 BATCH = 256
 
@@ -33,6 +36,10 @@ class TrainedModel:
 
     network: Network
     preparation: Preparation
+    spec: RunSpec
+    """The settings of the run that it comes from."""
+    run: Path
+    """The directory of that run."""
 
     @property
     def data(self) -> DataRecord:
@@ -78,13 +85,46 @@ class TrainedModel:
             table = inputs
         elif isinstance(inputs, str | Path):
             table = read_table(Path(inputs), training=False)
-        elif isinstance(inputs, Mapping):
-            table = table_of(inputs)
-        elif hasattr(inputs, "columns") and hasattr(inputs, "to_dict"):
-            table = table_of({str(name): list(inputs[name]) for name in inputs.columns})
+        elif isinstance(inputs, Mapping) or is_frame(inputs):
+            table = as_table(inputs)
         else:
             raise InputError("inputs: the run was trained on a table; give a path, a mapping of column names to values, or a data frame")
         return TableEncoder.from_json(self.data.encoder or {}).encode(table)
+
+    def without(self, layers: Iterable[int]) -> "TrainedModel":
+        """The model with layers removed, numbered from 1 among those that can be; raises InputError if one cannot.
+
+        Highway and residual layers can be removed, and the dense layers behind the first one.
+        """
+        numbers = list(layers)
+        try:
+            return replace(self, network=self.network.without(numbers))
+        except ValueError as error:
+            raise InputError(str(error)) from error
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> RunDirectory:
+        """Save the model as a run of its own, which can be loaded, evaluated, inspected, reported and trained on.
+
+        Args:
+            path: The run directory to make.
+            overwrite: Replace an earlier run there.
+
+        Raises:
+            InputError: If the directory cannot be made.
+        """
+        weights = self.network.state_dict()
+        start = StartSpec(run=str(self.run.resolve()), given=True, weights=checksum(weights))
+        spec = with_training(self.spec, epochs=0).model_copy(update={"start": start})
+        run = RunDirectory.create(Path(path), spec, describe_environment(), overwrite=overwrite)
+        try:
+            run.log(f"saved: the network of {self.run.name}, or what was made of it")
+            run.save_plan(self.network.plan)
+            run.save_preparation(self.preparation)
+            for name in (START, FINAL):  # the last one makes it a finished run
+                run.checkpoints.save(name, weights, epoch=0, step=0)
+        finally:
+            run.unlock()
+        return run
 
     def predict_proba(self, inputs: Inputs) -> NDArray[np.float32]:
         """The probability of each class, (samples, classes); classification alone."""
@@ -103,15 +143,17 @@ class TrainedModel:
         return numbers
 
 
-def load(run: str | Path, checkpoint: Kept = FINAL) -> TrainedModel:
+def load(run: str | Path | RunDirectory, checkpoint: Kept | None = None) -> TrainedModel:
     """The trained network of a run directory; raises InputError if there is none or it is damaged.
 
     Args:
         run: The run directory.
-        checkpoint: "final", the weights after the last epoch, or "best", those with the lowest validation loss.
+        checkpoint: "final", the weights after the last epoch, or "best", those with the lowest validation loss; by default those that are
+            the run's answer (final).
     """
-    if checkpoint not in get_args(Kept):
+    if checkpoint is not None and checkpoint not in get_args(Kept):
         raise InputError(f"checkpoint = {checkpoint!r}: choose {' or '.join(get_args(Kept))}")
-    directory = RunDirectory.open(Path(run))
+    directory = RunDirectory.open(run.path if isinstance(run, RunDirectory) else Path(run))
     preparation = directory.load_preparation()
-    return TrainedModel(load_network(directory, checkpoint, data=preparation.record), preparation)
+    network = load_network(directory, checkpoint, data=preparation.record)
+    return TrainedModel(network, preparation, directory.read_spec(), directory.path)

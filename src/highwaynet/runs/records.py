@@ -161,6 +161,8 @@ class CheckpointRecord(Spec):
     """Checksum of the spec.toml that it belongs to."""
     data_sha256: str
     """Checksum of the data.json that it belongs to."""
+    plan_sha256: str = ""
+    """Checksum of the plan.json that it belongs to; empty in runs that were made before there were plans."""
     progress: Progress | None = None
     """Checkpoints from which a run can go on: where it was."""
     own_sha256: str = ""
@@ -175,7 +177,8 @@ class CheckpointRecord(Spec):
         return self.own_sha256 in {"", self._digest()}
 
     def _digest(self) -> str:
-        return sha256(self.model_dump_json(exclude={"own_sha256"}).encode())
+        absent = set() if self.plan_sha256 else {"plan_sha256"}
+        return sha256(self.model_dump_json(exclude={"own_sha256"} | absent).encode())
 
 
 class StoredData(Spec):

@@ -1,6 +1,7 @@
 """RunSpec: network + data + training settings, from a TOML file, flags, or both."""
 
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,7 @@ from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
+from highwaynet.runs.changes import assign, drop_dependent
 from highwaynet.runs.recipes import find_recipe, usual_recipe
 from highwaynet.runs.training_spec import TrainingSpec
 
@@ -24,6 +26,33 @@ SPEC = "spec.toml"
 ADAPTIVE_RATES = {"adamw": 0.002, "rmsprop": 0.001}
 SGD_RATE = 0.05
 """Learning rates where another optimiser than the usual one is chosen and none is named."""
+
+
+class StartSpec(Spec):
+    """Where a run starts, if not with fresh weights: with the network of another run, or with one that was given in memory."""
+
+    run: str | None = None
+    """The parent run, whose network is taken over with its weights."""
+
+    checkpoint: Literal["final", "best"] | None = None
+    """Which of the parent's weights; by default those that are its answer."""
+
+    without: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False)] = ()
+    """Layers of the parent's network that are removed, numbered from 1 among those that can be removed."""
+
+    given: bool = False
+    """Whether the network was given in memory (`network=` in Python); such a run can only be repeated with that network."""
+
+    weights: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """Checksum of the weights that the run started with. Filled in when it starts; a repetition must start with the same ones."""
+
+    @model_validator(mode="after")
+    def _check(self) -> "StartSpec":
+        if self.run is None and not self.given:
+            raise ValueError("start.run is missing: name the run whose network is taken over, or leave the section out for fresh weights")
+        if self.given and (self.without or self.checkpoint):
+            raise ValueError("start.given = true: the network was given as it is; start.without and start.checkpoint need start.run")
+        return self
 
 
 class RunSpec(Spec):
@@ -43,6 +72,25 @@ class RunSpec(Spec):
 
     training: TrainingSpec = TrainingSpec()
     """How it is trained."""
+
+    start: StartSpec | None = None
+    """Where it starts: with fresh weights if left out, or with the network of another run."""
+
+    @classmethod
+    def from_run(cls, run: str | Path, *, without: Iterable[int] = (), checkpoint: str | None = None, **changes: Any) -> "RunSpec":
+        """The spec of a run that trains on with the network of another run.
+
+        Args:
+            run: The parent run.
+            without: Layers of its network to remove, numbered from 1 among those that can be removed.
+            checkpoint: Which of its weights, "final" or "best"; by default those that are its answer.
+            **changes: Sections with the settings that differ from the parent's, for instance ``training={"epochs": 5}``.
+
+        Raises:
+            InputError: If there is no such run, or a value is impossible.
+        """
+        start = {"run": str(Path(run).resolve()), "without": tuple(without), "checkpoint": checkpoint}
+        return spec_from_values(on_top_of_parent(changes | {"start": start}))
 
     @model_validator(mode="before")
     @classmethod
@@ -67,6 +115,12 @@ class RunSpec(Spec):
             if recipe.preprocessing and data.get("preprocessing") is None:
                 values = values | {"data": data | {"preprocessing": recipe.preprocessing}}
         return values | {"training": defaults | {key: value for key, value in training.items() if value is not None}}
+
+    @model_validator(mode="after")
+    def _check(self) -> "RunSpec":
+        if self.training.epochs == 0 and self.start is None:
+            raise ValueError("training.epochs = 0: should be at least 1; only a run with a [start] can keep its start weights")
+        return self
 
     def to_toml(self) -> str:
         """The spec as TOML, with every setting written out."""
@@ -97,6 +151,28 @@ def _applicable(recipe: dict[str, Any], training: dict[str, Any]) -> dict[str, A
     return {name: value for name, value in recipe.items() if name not in details}
 
 
+def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
+    """Values whose section [start] names a run, on top of that run's own settings; others as they are."""
+    start = values.get("start")
+    run = start.get("run") if isinstance(start, dict) else None
+    if not isinstance(run, str):
+        return values
+    if not (Path(run) / SPEC).is_file():
+        raise InputError(f"start.run = {run!r}: there is no run directory")
+    parent = read_spec_values(Path(run) / SPEC)
+    parent.pop("start", None)
+    if isinstance(training := parent.get("training"), dict):
+        training.pop("objective", None)  # an object, which is given again if it is wanted again
+    changes: dict[str, Any] = {}
+    for section, given in values.items():
+        plain = given.model_dump(exclude_unset=True) if isinstance(given, Spec) else given
+        changes |= {f"{section}.{name}": value for name, value in plain.items()} if isinstance(plain, dict) else {section: plain}
+    drop_dependent(parent, changes)
+    for field, value in changes.items():
+        assign(parent, field, value)
+    return parent
+
+
 def parse_toml(text: str, source: Path) -> dict[str, Any]:
     """The values in a TOML text; `source` is named in the error if it is broken."""
     try:
@@ -115,4 +191,5 @@ def spec_from_values(values: dict[str, Any], source: Path | None = None) -> RunS
     try:
         return validated(RunSpec, values)
     except InputError as error:
-        raise InputError(f"{source}: {error}" if source else str(error)) from error
+        separator = " " if str(error).startswith("was written by") else ": "
+        raise InputError(f"{source}{separator}{error}" if source else str(error)) from error

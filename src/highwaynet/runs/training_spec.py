@@ -21,8 +21,8 @@ class TrainingSpec(Spec):
     """A named way to train: paper, released or quick (warm-up and one cycle, for few epochs). `highway networks NAME` says which fit a
     network. By default quick for convolutional networks, and the settings below for dense ones."""
 
-    epochs: Annotated[int, Field(ge=1, le=1_000_000)] = 30
-    """Passes over the training data. A recipe keeps its shape when they are fewer."""
+    epochs: Annotated[int, Field(ge=0, le=1_000_000)] = 30
+    """Passes over the training data. A recipe keeps its shape when they are fewer. 0 keeps the weights that the run starts with."""
 
     batch_size: Annotated[int, Field(ge=1)] = 32
     """Samples per step; left alone, all training samples where there are fewer. The last batch of an epoch may be smaller."""
@@ -90,6 +90,9 @@ class TrainingSpec(Spec):
     patience: Annotated[int, Field(ge=1)] | None = None
     """Early stopping: end the run after so many epochs without a lower validation loss (training loss where nothing is kept for
     validation)."""
+
+    objective: str | None = None
+    """The name of an objective of your own, which was given in Python (`objective=`); by default cross-entropy, or squared error."""
 
     companion_weight: Annotated[float, Field(ge=0, le=100)] = 0.3
     """Networks with deep supervision: weight of each companion's loss at the start; it falls in a line to 0."""

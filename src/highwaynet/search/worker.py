@@ -28,6 +28,7 @@ from highwaynet.search.workers import SignsOfLife, WorkerFolder
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.loop import train
+from highwaynet.training.watcher import Watcher
 from highwaynet.training.workers import Orders
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class PrunedError(Exception):
     """The trial looks too bad to go on."""
 
 
-class Reporter:
+class Reporter(Watcher):
     """Watches a run, and tells the storage about its epochs.
 
     Args:
@@ -74,9 +75,6 @@ class Reporter:
         self.report([record])
         if record.epoch < self._epochs and self._pruning.is_bad():  # at the end nothing would be saved by it
             raise PrunedError
-
-    def note(self, sentence: str) -> None:
-        """The run's own log has it."""
 
     def report(self, history: list[EpochRecord]) -> None:
         """Tell the epochs that were not told yet."""

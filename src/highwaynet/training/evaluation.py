@@ -10,7 +10,8 @@ from torch import nn
 from highwaynet.data.dataset import Split
 from highwaynet.runs.records import Score
 from highwaynet.training.distribution import ALONE, World
-from highwaynet.training.objective import Tally, loss_function
+from highwaynet.training.measuring import Tally
+from highwaynet.training.objective import Objective, standard_objective
 
 EVALUATION_BATCH = 256
 
@@ -28,14 +29,18 @@ def evaluating(network: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def evaluate(network: nn.Module, split: Split, world: World = ALONE) -> Score:
-    """Loss and metrics over all samples of a split, in evaluation mode and without gradients. Processes divide the samples."""
+def evaluate(network: nn.Module, split: Split, world: World = ALONE, objective: Objective | None = None) -> Score:
+    """Loss and metrics over all samples of a split, in evaluation mode and without gradients. Processes divide the samples.
+
+    The loss is the objective's; by default cross-entropy, or squared error for numbers.
+    """
     record = split.preparation.record
-    tally = Tally(record)
+    objective = objective or standard_objective(record.task)
+    tally = Tally(record, squared_error=objective.is_squared_error)
     weights = next(network.parameters())
     mine = replace(split, rows=split.rows.tensor_split(world.size)[world.rank])
     with evaluating(network):
         for inputs, targets in mine.batches(EVALUATION_BATCH):
             outputs = network(inputs.to(weights)).cpu()
-            tally.add(loss_function(record, outputs, targets), outputs, targets)
+            tally.add(objective.loss(outputs, targets), outputs, targets)
     return tally.score(world)

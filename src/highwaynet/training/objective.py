@@ -1,88 +1,158 @@
-"""What is minimised, and what is measured on the way: cross-entropy and accuracy, or squared error, RMSE and R²."""
+"""Objectives: what a run minimises. An objective is an object; the training loop knows nothing of what it computes."""
 
-import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from highwaynet.base.errors import InputError
+from highwaynet.data.names import Task
 from highwaynet.data.record import DataRecord
 from highwaynet.kernels.dense_layer import cross_entropy
-from highwaynet.runs.records import Score
-from highwaynet.training.distribution import ALONE, World
+from highwaynet.networks.build import Network
+from highwaynet.networks.plan import Companion, Plan
 
 
-def loss_function(record: DataRecord, outputs: Tensor, targets: Tensor) -> Tensor:
-    """The mean loss of a batch: outputs (batch, classes) with class numbers, or (batch, 1) with standardised numbers."""
-    if record.task == "classification":
-        return cross_entropy(outputs, targets)
-    return F.mse_loss(outputs.squeeze(1), targets)
+class Batch(NamedTuple):
+    """What an objective gets for one step."""
+
+    inputs: Tensor
+    """(samples, ...), preprocessed."""
+    targets: Tensor
+    """(samples,): class numbers, or standardised numbers."""
+    progress: float = 0.0
+    """How much of the run is done, from 0 to 1."""
 
 
-def training_loss(
-    network: Callable[..., Any],
-    record: DataRecord,
-    inputs: Tensor,
-    targets: Tensor,
-    companion_weight: float | None = None,
-    *,
-    takes_targets: bool = False,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs, their loss, and what is minimised: where companions have a weight, their losses too (deep supervision).
+class BatchLoss(NamedTuple):
+    """What an objective gives for one step."""
 
-    `takes_targets`: the network can compute the cross-entropy itself.
+    outputs: Tensor
+    """What the network gives, (samples, outputs); metrics are taken from it."""
+    loss: Tensor
+    """The mean loss of these outputs, a scalar; it goes into the history."""
+    minimised: Tensor
+    """The scalar whose gradients change the weights; usually the loss."""
+
+
+class Objective(nn.Module):
+    """What a run minimises and how it measures a loss. Write your own by overriding `loss`, or `forward` for full control.
+
+    It is a module: parameters and buffers of its own are trained, saved and restored with the network's.
+
+    >>> class Smoothed(Objective):
+    ...     def loss(self, outputs, targets):
+    ...         return F.cross_entropy(outputs, targets, label_smoothing=0.1)
+    >>> outputs, targets = torch.zeros(2, 3), torch.tensor([0, 1])
+    >>> round(Smoothed()(lambda x: x, Batch(outputs, targets)).loss.item(), 4)
+    1.0986
     """
-    if companion_weight is None and takes_targets and record.task == "classification":
-        outputs, loss = network(inputs, targets=targets)
-        return outputs, loss, loss
-    if companion_weight is None:
-        outputs = network(inputs)
-        loss = loss_function(record, outputs, targets)
-        return outputs, loss, loss
-    outputs, companions = network(inputs, return_companions=True)
-    loss = loss_function(record, outputs, targets)
-    return outputs, loss, loss + companion_weight * sum(loss_function(record, companion, targets) for companion in companions)
-
-
-class Tally:
-    """Sums up loss and metrics batch by batch, in double precision and without waiting for the device."""
-
-    def __init__(self, record: DataRecord, sums: tuple[float, ...] = (0.0,) * 5) -> None:
-        self._record = record
-        self._samples = int(sums[0])
-        # Σ loss, correct answers, Σ y and Σ y² of the targets
-        self._sums = torch.tensor(sums[1:], dtype=torch.float64)
-
-    def add(self, loss: Tensor, outputs: Tensor, targets: Tensor) -> None:
-        """Count a batch whose mean loss is `loss`."""
-        self._samples += len(targets)
-        self._sums = self._sums.to(loss.device)
-        self._sums[0] += loss.detach().double() * len(targets)
-        if self._record.task == "classification":
-            self._sums[1] += (outputs.detach().argmax(1) == targets).sum()
-        else:
-            exact = targets.double()
-            self._sums[2:] += torch.stack([exact.sum(), exact.square().sum()])
 
     @property
-    def finite(self) -> bool:
-        """Whether every loss so far was a number."""
-        return math.isfinite(self._sums[0].item())
+    def name(self) -> str:
+        """How the run's spec calls it."""
+        return type(self).__name__
 
-    def sums(self) -> Tensor:
-        """Number of samples and sums, to be put together with those of other processes, or to go on from."""
-        return torch.cat([torch.tensor([self._samples], dtype=torch.float64), self._sums.cpu()])
+    @property
+    def is_squared_error(self) -> bool:
+        """Whether the loss is the mean squared error of the standardised target."""
+        return type(self).loss is Regression.loss
 
-    def score(self, world: World = ALONE) -> Score:
-        """The means so far, over all processes."""
-        samples, loss, correct, total, squares = world.total(self.sums()).tolist()
-        count = max(samples, 1)
-        loss = loss / count
-        if self._record.task == "classification":
-            return Score(loss=loss, accuracy=correct / count, samples=int(samples))
-        variance = squares / count - (total / count) ** 2
-        r2 = 1 - loss / variance if variance > 1e-12 else 0.0
-        rmse = math.sqrt(loss) * self._record.target_std if loss >= 0 else math.nan
-        return Score(loss=loss, rmse=rmse, r2=r2, samples=int(samples))
+    def prepare(self, network: Network, data: DataRecord) -> None:
+        """Called once before training, with the network that will be trained and what is known about the data."""
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss of a batch, a scalar; in training and in validation."""
+        raise NotImplementedError(f"{self.name} has no loss: override loss(outputs, targets)")
+
+    def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
+        """One step's outputs, loss, and what is minimised."""
+        outputs = network(batch.inputs)
+        loss = self.loss(outputs, batch.targets)
+        return BatchLoss(outputs, loss, loss)
+
+
+class Classification(Objective):
+    """Mean cross-entropy: outputs (batch, classes), targets class numbers."""
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean cross-entropy."""
+        return cross_entropy(outputs, targets)
+
+    def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
+        """As every objective; networks that can compute the cross-entropy themselves do."""
+        if not getattr(network, "takes_targets", False) or type(self).loss is not Classification.loss:
+            return super().forward(network, batch)
+        outputs, loss = network(batch.inputs, targets=batch.targets)
+        return BatchLoss(outputs, loss, loss)
+
+
+class Regression(Objective):
+    """Mean squared error: outputs (batch, 1), targets standardised numbers."""
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean squared error."""
+        return F.mse_loss(outputs.squeeze(1), targets)
+
+
+class Companions(Objective):
+    """Deep supervision (Lee et al. 2014): companion classifiers help, each with a weight that falls in a line to 0.
+
+    Args:
+        main: The objective of the outputs, and of each companion.
+        weight: The weight of a companion's loss at the start.
+    """
+
+    def __init__(self, main: Objective, weight: float) -> None:
+        super().__init__()
+        self.main, self.weight = main, weight
+
+    @property
+    def is_squared_error(self) -> bool:
+        """Whether the loss is the mean squared error of the standardised target."""
+        return self.main.is_squared_error
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The loss of the outputs."""
+        return self.main.loss(outputs, targets)
+
+    def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
+        """The loss of the outputs, and what is minimised: with the companions' losses."""
+        outputs, companions = network(batch.inputs, return_companions=True)
+        loss = self.loss(outputs, batch.targets)
+        others = sum(self.loss(companion, batch.targets) for companion in companions)
+        return BatchLoss(outputs, loss, loss + self.weight * (1 - batch.progress) * others)
+
+
+def standard_objective(task: Task) -> Objective:
+    """Cross-entropy for classes, squared error for numbers."""
+    return Classification() if task == "classification" else Regression()
+
+
+def objective_for(plan: Plan, data: DataRecord, companion_weight: float) -> Objective:
+    """The objective of a run that brings none of its own."""
+    main = standard_objective(data.task)
+    return Companions(main, companion_weight) if any(isinstance(part, Companion) for part in plan.parts) else main
+
+
+def rehearse(objective: Objective, network: Network, batch: Batch) -> None:
+    """Raise InputError if an objective does not give what training needs; the network stays as it is."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()  # batch norm counts nothing
+    try:
+        found = objective(network, batch)
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    if not isinstance(found, BatchLoss):
+        raise InputError(f"objective {objective.name}: forward gives {type(found).__name__}; it should give a BatchLoss")
+    for field in ("loss", "minimised"):
+        value = getattr(found, field)
+        if not isinstance(value, Tensor) or value.dim() != 0:
+            form = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+            raise InputError(f"objective {objective.name}: its {field} is {form}; it should be a scalar tensor, the mean over the batch")
+    if not found.minimised.requires_grad:
+        raise InputError(f"objective {objective.name}: what is minimised does not depend on the network's outputs through torch")
+    if not isinstance(found.outputs, Tensor) or found.outputs.dim() != 2 or len(found.outputs) != len(batch.targets):
+        raise InputError(f"objective {objective.name}: its outputs should be a tensor (samples, outputs), as the network gives them")

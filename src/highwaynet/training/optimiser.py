@@ -75,8 +75,8 @@ class ThinSGD(torch.optim.SGD):
     step.hooked = True  # type: ignore[attr-defined]  # torch would put its hooks around it
 
 
-def make_optimiser(network: Network, training: TrainingSpec) -> torch.optim.Optimizer:
-    """The optimiser; each group carries `rate`, the factor of its learning rate."""
+def make_optimiser(network: Network, training: TrainingSpec, objective: nn.Module | None = None) -> torch.optim.Optimizer:
+    """The optimiser of a network, and of its objective's own parameters; each group has `rate`, the factor of its learning rate."""
     kinds = parameter_kinds(network)
     factors: dict[ParameterKind, tuple[float, float]] = {
         "weight": (1.0, 1.0),
@@ -86,6 +86,10 @@ def make_optimiser(network: Network, training: TrainingSpec) -> torch.optim.Opti
     by_factors: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
         by_factors.setdefault(factors[kinds[name]], []).append(parameter)
+    for name, parameter in objective.named_parameters() if objective else ():
+        if not parameter.requires_grad:  # what an objective only asks, such as a teacher
+            continue
+        by_factors.setdefault(factors["bias" if name.endswith("bias") else "weight"], []).append(parameter)
     groups: list[dict[str, Any]] = [
         {"params": parameters, "rate": rate, "weight_decay": decay * training.weight_decay}
         for (rate, decay), parameters in by_factors.items()

@@ -1,23 +1,41 @@
-"""From a spec and a path to data, a spec without open questions, and a run directory that is new or to be resumed."""
+"""From a spec and a path to data, a network, a spec without open questions, and a run directory that is new or to be resumed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import Dataset
 from highwaynet.data.load import load_dataset
-from highwaynet.runs.checkpoints import FINAL
+from highwaynet.data.preparation import Preparation
+from highwaynet.networks.architectures import plan_of
+from highwaynet.networks.build import Network
+from highwaynet.networks.plan import Plan
+from highwaynet.runs.checkpoints import FINAL, START, decode
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.environment import describe_environment
-from highwaynet.runs.spec import SPEC, RunSpec, parse_toml, spec_from_values, with_training
+from highwaynet.runs.load import start_network
+from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, parse_toml, spec_from_values, with_training
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 from highwaynet.training.computing import check_computing, choose_device
 from highwaynet.training.distribution import World
+from highwaynet.training.objective import Batch, Objective, objective_for, rehearse
+from highwaynet.training.origin import find_origin
 from highwaynet.training.suitability import check_fit, for_few_samples
 from highwaynet.training.tensorboard import summary_writer
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a caller hands over in memory, beside the spec."""
+
+    data: Any = None
+    network: Network | None = None
+    objective: Objective | None = None
 
 
 @dataclass(frozen=True)
@@ -27,36 +45,50 @@ class SetUp:
     spec: RunSpec
     data: Dataset
     run: RunDirectory
+    plan: Plan
+    """The network."""
+    weights: Mapping[str, Tensor] | None
+    """What it starts with; None is fresh."""
+    objective: Objective
     resumes: bool
     """Whether the run was there before."""
     finished: bool
     """Whether there is nothing left to do."""
 
+    def start_network(self) -> Network:
+        """The network before the first step."""
+        return start_network(self.spec, self.plan, self.weights)
 
-def set_up(spec: RunSpec, path: Path, *, overwrite: bool, resume: bool, world: World) -> SetUp:
-    """Find out what is to be done and prepare it; nothing is written before spec and data have been found to fit."""
+
+def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: bool, world: World) -> SetUp:
+    """Find out what is to be done and prepare it; nothing is written before spec, data, network and objective have been found to fit."""
     text = world.lead(lambda: _stored_spec(path, overwrite=overwrite, resume=resume)).decode()
     stored = spec_from_values(parse_toml(text, path / SPEC), path / SPEC) if text else None
-    known = (stored or spec).training
-    spec = with_training(
-        spec,
-        threads=spec.training.threads or known.threads or torch.get_num_threads(),
-        device=choose_device(spec.training.device or known.device),
-    )
+    spec = _completed(spec, stored, given)
     check_computing(spec.training)
     torch.set_num_threads(spec.training.threads or 1)
     run = RunDirectory(path)
-    data = _load(spec, run, world, resumes=stored is not None)
+    origin = find_origin(spec, run, given.network, world, resumes=stored is not None)
+    if spec.start is not None:
+        spec = spec.model_copy(update={"start": origin.checked(spec.start)})
+    data = _load(spec, run, given.data, origin.preparation, world, resumes=stored is not None)
+    record = data.preparation.record
+    plan = origin.plan or plan_of(spec.network, record.input_shape, record.outputs)
+    weights = None if origin.weights is None else decode(origin.weights, Path(START))
     spec = for_few_samples(spec, len(data.train))
     environment = describe_environment() | {"processes": world.size}
 
-    def check_and_prepare() -> bytes:
-        check_fit(spec, data, world.size)
+    def check() -> bytes:
+        check_fit(spec, plan, data, world.size)
         if spec.training.tensorboard:
             summary_writer()
+        return b""
+
+    def prepare() -> bytes:
         if stored is None:
             run.start(spec, environment, overwrite=overwrite, resume=resume)
             run.log(f"started: {spec.network.name}, {spec.network.depth} layers, on {data.name}, {spec.training.epochs} epochs")
+            run.save_plan(plan)
         else:
             _check_same(spec, stored, path)
             run.take_up(environment)
@@ -64,15 +96,49 @@ def set_up(spec: RunSpec, path: Path, *, overwrite: bool, resume: bool, world: W
                 run.checkpoints.read(FINAL)  # says so if it is damaged
         if not run.has_preparation:
             run.save_preparation(data.preparation)
+        if weights is not None and not run.checkpoints.names(START):
+            run.checkpoints.save(START, weights, epoch=0, step=0)
         world.remember(str(path), "begun")
         return b"finished" if run.finished else b""
 
+    world.lead(check)
+    objective = _objective(spec, data, plan, weights, given.objective)
     try:
-        finished = world.lead(check_and_prepare) == b"finished"
+        finished = world.lead(prepare) == b"finished"
     except BaseException:
         run.unlock()
         raise
-    return SetUp(spec, data, run, resumes=stored is not None, finished=finished)
+    return SetUp(spec, data, run, plan, weights, objective, resumes=stored is not None, finished=finished)
+
+
+def _completed(spec: RunSpec, stored: RunSpec | None, given: Given) -> RunSpec:
+    """The spec without open questions: where to compute, and what was given in memory."""
+    known = (stored or spec).training
+    threads = spec.training.threads or known.threads or torch.get_num_threads()
+    objective = given.objective.name if given.objective else None
+    if (asked := spec.training.objective) is not None and asked != objective:
+        raise InputError(
+            f"training.objective = {asked!r}: the run has an objective of its own; give it again in Python, with objective=..."
+        )
+    spec = with_training(spec, threads=threads, device=choose_device(spec.training.device or known.device), objective=objective)
+    if given.data is not None:
+        spec = spec.model_copy(update={"data": spec.data.for_memory()})
+    if given.network is not None:
+        if spec.start is not None and not spec.start.given:
+            raise InputError(f"start.run = {spec.start.run!r}: a network was given in memory as well; leave out one of them")
+        spec = spec.model_copy(update={"start": spec.start or StartSpec(given=True)})
+    return spec
+
+
+def _objective(spec: RunSpec, data: Dataset, plan: Plan, weights: Mapping[str, Tensor] | None, own: Objective | None) -> Objective:
+    """What the run minimises; one of its own is tried on two samples before anything is written."""
+    record = data.preparation.record
+    if own is None:
+        return objective_for(plan, record, spec.training.companion_weight)
+    network = start_network(spec, plan, weights)
+    own.prepare(network, record)
+    rehearse(own, network, Batch(*next(data.train.head(2).batches(2))))
+    return own
 
 
 def _stored_spec(path: Path, *, overwrite: bool, resume: bool) -> bytes:
@@ -83,15 +149,16 @@ def _stored_spec(path: Path, *, overwrite: bool, resume: bool) -> bytes:
     return b""
 
 
-def _load(spec: RunSpec, run: RunDirectory, world: World, *, resumes: bool) -> Dataset:
+def _load(spec: RunSpec, run: RunDirectory, data: Any, parent: Preparation | None, world: World, *, resumes: bool) -> Dataset:
     """The data, prepared alike in all processes: as the run says that is resumed, else as the leading one finds."""
     if not world.leads:
         text, content = (world.lead(bytes) for _ in range(2))
-        return load_dataset(spec.data, unpack_preparation(text.decode(), content, Path("data")))
+        return load_dataset(spec.data, unpack_preparation(text.decode(), content, Path("data")), data=data)
     loaded: list[Dataset] = []
 
     def load() -> bytes:
-        loaded.append(load_dataset(spec.data, run.load_preparation() if resumes and run.has_preparation else None))
+        known = run.load_preparation() if resumes and run.has_preparation else None
+        loaded.append(load_dataset(spec.data, known, data=data, parent=parent))
         return pack_preparation(loaded[0].preparation)[0].encode()
 
     world.lead(load)
@@ -101,8 +168,9 @@ def _load(spec: RunSpec, run: RunDirectory, world: World, *, resumes: bool) -> D
 
 def _check_same(spec: RunSpec, stored: RunSpec, path: Path) -> None:
     """A run goes on as it began."""
-    for field, mine in _flat(spec.model_dump()).items():
-        there = _flat(stored.model_dump())[field]
+    asked, begun = _flat(spec.model_dump()), _flat(stored.model_dump())
+    for field in asked | begun:
+        mine, there = asked.get(field), begun.get(field)
         if mine != there:
             raise InputError(
                 f"{field} = {mine!r}: {path} was begun with {there!r}; leave it out to resume, or begin another run with --out"

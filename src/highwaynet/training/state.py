@@ -2,20 +2,21 @@
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.record import DataRecord
 from highwaynet.networks.build import Network
 from highwaynet.runs.records import Best, CheckpointRecord
 from highwaynet.training.distribution import ALONE, World
-from highwaynet.training.objective import Tally
+from highwaynet.training.measuring import Tally
+from highwaynet.training.objective import Objective
 
-WEIGHTS, OPTIMISER = "network/", "optimiser/"
+WEIGHTS, OPTIMISER, OBJECTIVE = "network/", "optimiser/", "objective/"
 
 
 @dataclass
@@ -26,6 +27,7 @@ class TrainingState:
     optimiser: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     record: DataRecord
+    objective: Objective
     epoch: int = 0
     """Epochs that were finished."""
     batch: int = 0
@@ -48,11 +50,14 @@ class TrainingState:
     """Sums over the epoch in progress."""
 
     def __post_init__(self) -> None:
-        self.tally = Tally(self.record)
+        self.tally = self._tally()
+
+    def _tally(self, *sums: tuple[float, ...]) -> Tally:
+        return Tally(self.record, *sums, squared_error=self.objective.is_squared_error)
 
     def end_epoch(self, loss: float, *, keep_best: bool) -> None:
         """Count an epoch that ended with this loss; the weights of the best are set aside if they are to be kept."""
-        self.epoch, self.batch, self.seconds, self.tally = self.epoch + 1, 0, 0.0, Tally(self.record)
+        self.epoch, self.batch, self.seconds, self.tally = self.epoch + 1, 0, 0.0, self._tally()
         if math.isfinite(loss) and (self.best is None or loss < self.best.loss):
             self.best = Best(epoch=self.epoch, step=self.step, loss=loss)
             if keep_best:
@@ -61,11 +66,17 @@ class TrainingState:
     def tensors(self) -> dict[str, Tensor]:
         """Weights, buffers and the optimiser's memory, by name."""
         found = {WEIGHTS + name: tensor for name, tensor in self.network.state_dict().items()}
-        for name, parameter in self.network.named_parameters():
+        found |= {OBJECTIVE + name: tensor for name, tensor in self.objective.state_dict().items()}
+        for name, parameter in self._parameters():
             for key, value in self.optimiser.state.get(parameter, {}).items():
                 if isinstance(value, Tensor):
                     found[f"{OPTIMISER}{name}/{key}"] = value
         return found
+
+    def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """All that is trained, by name: the network's parameters, and those of the objective if it has any."""
+        yield from self.network.named_parameters()
+        yield from ((OBJECTIVE + name, parameter) for name, parameter in self.objective.named_parameters())
 
     def scaler_state(self) -> dict[str, float]:
         """The loss scaling of float16; empty in other types."""
@@ -76,22 +87,23 @@ class TrainingState:
         progress = record.progress
         if progress is None:
             raise InputError("it holds weights alone, from which a run cannot go on")
-        weights = {name.removeprefix(WEIGHTS): tensor for name, tensor in tensors.items() if name.startswith(WEIGHTS)}
-        own = self.network.state_dict()
-        if {name: tensor.shape for name, tensor in own.items()} != {name: tensor.shape for name, tensor in weights.items()}:
-            raise InputError("its weights are those of another network")
-        self.network.load_state_dict(weights)
+        kept = {prefix: _under(prefix, tensors) for prefix in (WEIGHTS, OBJECTIVE)}
+        for prefix, module, what in ((WEIGHTS, self.network, "network"), (OBJECTIVE, self.objective, "objective")):
+            if _shapes(module.state_dict()) != _shapes(kept[prefix]):
+                raise InputError(f"its weights are those of another {what}")
+        self.network.load_state_dict(kept[WEIGHTS])
+        self.objective.load_state_dict(kept[OBJECTIVE])
         self.optimiser.state.clear()
-        for name, parameter in self.network.named_parameters():
+        for name, parameter in self._parameters():
             prefix = f"{OPTIMISER}{name}/"
             for key, tensor in tensors.items():
                 if key.startswith(prefix):
-                    kept = copy.copy(tensor) if tensor.dim() == 0 else tensor.to(parameter.device)
-                    self.optimiser.state[parameter][key.removeprefix(prefix)] = kept
+                    memory = copy.copy(tensor) if tensor.dim() == 0 else tensor.to(parameter.device)
+                    self.optimiser.state[parameter][key.removeprefix(prefix)] = memory
         self.epoch, self.batch, self.step = record.epoch, progress.batch, record.step
         self.went_back_to = progress.went_back_to
         self.seconds, self.rewinds, self.best, self.best_weights = progress.seconds, progress.rewinds, progress.best, None
-        self.tally = Tally(self.record, _own_sums(progress.tally, world))
+        self.tally = self._tally(_own_sums(progress.tally, world))
         if progress.scaler:
             whole = {"growth_interval", "_growth_tracker"}
             self.scaler.load_state_dict({key: int(value) if key in whole else value for key, value in progress.scaler.items()})
@@ -102,7 +114,15 @@ class TrainingState:
         self.optimiser.state.clear()
         self.epoch = self.batch = self.step = self.rewinds = 0
         self.saved_step = None
-        self.seconds, self.best, self.best_weights, self.tally = 0.0, None, None, Tally(self.record)
+        self.seconds, self.best, self.best_weights, self.tally = 0.0, None, None, self._tally()
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
 def _own_sums(sums: tuple[tuple[float, ...], ...], world: World) -> tuple[float, ...]:

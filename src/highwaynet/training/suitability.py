@@ -6,7 +6,9 @@ from highwaynet.base.errors import InputError
 from highwaynet.base.share import Share
 from highwaynet.data.dataset import Dataset
 from highwaynet.data.load import load_dataset
-from highwaynet.networks.description import describe
+from highwaynet.networks.architectures import plan_of
+from highwaynet.networks.description import describe_plan
+from highwaynet.networks.plan import Plan
 from highwaynet.networks.spec import MAX_PARAMETERS
 from highwaynet.runs.recipes import find_recipe
 from highwaynet.runs.spec import RunSpec, with_training
@@ -51,13 +53,20 @@ class Fits:
     def check(self, spec: RunSpec) -> None:
         """Raise InputError where a spec and its data do not fit together."""
         data = self.data(spec)
-        check_fit(for_few_samples(spec, len(data.train)), data)
+        record = data.preparation.record
+        check_fit(for_few_samples(spec, len(data.train)), plan_of(spec.network, record.input_shape, record.outputs), data)
 
 
-def check_fit(spec: RunSpec, data: Dataset, processes: int = 1) -> None:
-    """Raise InputError where spec and data do not fit together."""
+def check_fit(spec: RunSpec, plan: Plan, data: Dataset, processes: int = 1) -> None:
+    """Raise InputError where spec, network and data do not fit together."""
     training, record = spec.training, data.preparation.record
-    table = describe(spec.network, record.input_shape, record.outputs)
+    if (plan.input_shape, plan.outputs) != (record.input_shape, record.outputs):
+        takes, gives = "×".join(map(str, plan.input_shape)), "×".join(map(str, record.input_shape))
+        raise InputError(
+            f"the network takes samples of {takes} values and gives {plan.outputs} outputs; {data.name} has samples of {gives} values "
+            f"and needs {record.outputs}: take data of the same form, or another network"
+        )
+    table = describe_plan(plan)
     if table.parameters > MAX_PARAMETERS:
         shape = "×".join(map(str, record.input_shape))
         raise InputError(

@@ -6,9 +6,10 @@ from highwaynet.base.errors import InputError
 from highwaynet.data.record import DataRecord
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.training.watcher import Watcher
 
 
-class TensorBoardLog:
+class TensorBoardLog(Watcher):
     """Writes TensorBoard events: losses and metrics, learning rate and speed, by step."""
 
     def __init__(self, run: RunDirectory) -> None:
@@ -21,9 +22,6 @@ class TensorBoardLog:
         self.close()
         self._writer = summary_writer()(str(self._folder), purge_step=steps + 1 if again else None)
 
-    def step(self, samples: int) -> None:
-        """Steps are not written."""
-
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
         """Write what the epoch brought."""
         values = record.model_dump(exclude_none=True, exclude={"epoch", "step"})
@@ -31,9 +29,6 @@ class TensorBoardLog:
             part, _, metric = name.partition("_")
             self._writer.add_scalar(f"{metric}/{part}" if part in {"train", "validation"} else name, value, record.step)
         self._writer.flush()
-
-    def note(self, sentence: str) -> None:
-        """Notes are in events.log."""
 
     def close(self) -> None:
         """Write what is left."""

@@ -1,36 +1,29 @@
 """Whoever wants to see a run while it goes on."""
 
-from typing import Protocol
-
 from highwaynet.data.record import DataRecord
-from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.records import EpochRecord, TimingRecord
-from highwaynet.runs.training_spec import TrainingSpec
-from highwaynet.training.distribution import World
-from highwaynet.training.tensorboard import TensorBoardLog
 
 
-class Watcher(Protocol):
-    """Is told what happens."""
+class Watcher:
+    """Is told what happens in a run. Override what you want to see; everything else does nothing."""
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
-        """Training begins, or goes on, after so many epochs and steps."""
-        ...
+        """Training begins, or goes on, after this many epochs and steps."""
 
     def step(self, samples: int) -> None:
-        """A step on so many samples was taken."""
-        ...
+        """A step on this many samples was taken."""
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
         """An epoch ended."""
-        ...
 
     def note(self, sentence: str) -> None:
         """Something happened that a person should know."""
-        ...
+
+    def close(self) -> None:
+        """The run ended, one way or the other."""
 
 
-class Watchers:
+class Watchers(Watcher):
     """Several watchers as one."""
 
     def __init__(self, watchers: list[Watcher]) -> None:
@@ -54,20 +47,9 @@ class Watchers:
     def close(self) -> None:
         """Let those who keep files open write what is left."""
         for watcher in self._watchers:
-            if isinstance(watcher, TensorBoardLog):
-                watcher.close()
+            watcher.close()
 
     def note(self, sentence: str) -> None:
         """Tell all."""
         for watcher in self._watchers:
             watcher.note(sentence)
-
-
-def watchers_of(run: RunDirectory, training: TrainingSpec, watcher: Watcher | None, world: World) -> Watchers:
-    """The user's watcher and those that the spec asks for, in the process that leads."""
-    if not world.leads:
-        return Watchers([])
-    found: list[Watcher] = [watcher] if watcher else []
-    if training.tensorboard:
-        found.append(TensorBoardLog(run))
-    return Watchers(found)

@@ -1,0 +1,78 @@
+"""Changing a run's settings: what depends on a changed field goes back to its default. Free of torch."""
+
+from typing import Any
+
+from highwaynet.base.errors import InputError
+from highwaynet.data.spec import DataSpec
+from highwaynet.networks.presets import PRESETS
+from highwaynet.networks.spec import NetworkSpec
+from highwaynet.runs.recipes import recipes_of
+from highwaynet.runs.training_spec import COMPUTING, TrainingSpec
+
+DEPENDENT = {
+    "network.name": ("network.width", "network.gate_bias", "network.carry"),
+    "network.variant": ("network.dropout",),
+    "network.activation": ("network.init", "network.init_std"),
+    "network.init": ("network.init_std",),
+    "data.name": (
+        *(f"data.{name}" for name in DataSpec.model_fields if name not in {"name", "split_seed"}),
+        "training.crop",
+        "training.mirror",
+    ),
+    "training.recipe": (*(f"training.{name}" for name in TrainingSpec.model_fields if name not in COMPUTING), "data.preprocessing"),
+    "training.schedule": ("training.decay", "training.milestones", "training.schedule_in", "training.warm_up"),
+    "training.optimiser": ("training.momentum", "training.nesterov", "training.smoothing"),
+}
+"""Fields that are left to their defaults again when the field before them is changed on top of a file."""
+
+OTHER_FAMILY = (
+    *(f"network.{name}" for name in NetworkSpec.model_fields if name != "name"),
+    *(f"training.{name}" for name in TrainingSpec.model_fields if name not in {"epochs", *COMPUTING}),
+    "data.preprocessing",
+)
+"""The same where the network becomes one of another family: what was right for the one does not fit the other."""
+
+
+def drop_dependent(values: dict[str, Any], changes: dict[str, Any]) -> None:
+    """Leave to their defaults again what depends on fields that change (dotted names, new values)."""
+    complete = "schema_version" in values  # written by a run: what is not there is None
+    for field in DEPENDENT:
+        section, name = field.split(".")
+        table = values.get(section)
+        if field not in changes or not isinstance(table, dict):
+            continue
+        before = table.get(name, None if complete else changes[field])
+        if before == changes[field]:
+            continue
+        for other in _dependent(field, before, changes, table):
+            inner = values.get(other.split(".")[0])
+            if isinstance(inner, dict) and other != field:
+                inner.pop(other.split(".")[1], None)
+
+
+def _dependent(field: str, before: Any, changes: dict[str, Any], table: dict[str, Any]) -> tuple[str, ...]:
+    """What is left to its default when this field changes."""
+    after = changes[field]
+    if field == "network.name" and _drawing(before) != _drawing(after):
+        return OTHER_FAMILY
+    if field == "network.name" and _drawing(after) != "dense":
+        return tuple(other for other in OTHER_FAMILY if other.startswith("network."))
+    network = changes.get("network.name", table.get("name"))
+    if field == "network.variant" and network in PRESETS and recipes_of(network, str(before)) != recipes_of(network, str(after)):
+        return (*DEPENDENT[field], *(other for other in OTHER_FAMILY if not other.startswith("network.") and other != "training.recipe"))
+    return DEPENDENT[field]
+
+
+def _drawing(network: Any) -> str | None:
+    return PRESETS[network].drawing if isinstance(network, str) and network in PRESETS else None
+
+
+def assign(values: dict[str, Any], field: str, value: Any) -> None:
+    """Set a dotted field in nested tables."""
+    *sections, name = field.split(".")
+    for section in sections:
+        inner = values.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise InputError(f"{field} = {value!r}: {section} is not a section")
+        values = inner
+    values[name] = value

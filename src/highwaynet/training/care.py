@@ -1,0 +1,158 @@
+"""What keeps a run alive: it notices losses that are not finite, goes back or stops, saves in time, and stops when it is asked to."""
+
+import math
+import time
+
+from torch import Tensor, nn
+
+from highwaynet.runs.records import Score
+from highwaynet.training.divergence import DivergenceError, find_cause, has_finite_weights, put_gradients_in_place
+from highwaynet.training.evaluation import EVALUATION_BATCH, evaluate
+from highwaynet.training.fitting import Fitting
+from highwaynet.training.interruption import InterruptedRunError, Interruption
+from highwaynet.training.saving import Restored
+from highwaynet.training.watcher import Watcher
+
+CHECK_EVERY = 20
+"""On devices that compute ahead, the loss is looked at once in this many steps: looking means waiting."""
+
+
+class Care:
+    """Takes care of one run in this process; all processes call it at the same places.
+
+    Args:
+        fitting: The run.
+        watcher: Told what happens.
+        interruption: Asked after every step whether to stop.
+    """
+
+    def __init__(self, fitting: Fitting, watcher: Watcher, interruption: Interruption) -> None:
+        self._fitting, self._watcher, self._interruption = fitting, watcher, interruption
+        self._heeds = fitting.training.on_divergence != "ignore"
+        self._late = self._asked = 0.0
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on the epoch in progress."""
+        return time.perf_counter() - self._began
+
+    def take_up(self) -> None:
+        """Restore the newest intact checkpoint, and say so."""
+        fitting, state = self._fitting, self._fitting.state
+        restored = fitting.saver.restore()
+        self._tell_refused(restored)
+        if restored.record is None:
+            self.say("resumed: no checkpoint was saved yet; beginning from the start")
+            return
+        self.say(f"resumed from epoch {state.epoch + (state.batch > 0)}, step {state.step}")
+        progress, processes = restored.record.progress, fitting.world.size
+        if progress and (before := len(progress.tally)) != processes:
+            self.say(f"it was saved by {before} processes, and now there are {processes}: its numbers will be the same to rounding")
+
+    def begin_epoch(self) -> None:
+        """Start the clock of an epoch, which may have been under way before."""
+        self._began = time.perf_counter() - self._fitting.state.seconds
+
+    def look(self, loss: Tensor) -> None:
+        """Before weights change: is the loss finite; and for after the step: is it time to save, does somebody wait for the run to stop?"""
+        fitting = self._fitting
+        looks = self._heeds and (fitting.computing.device.type == "cpu" or fitting.state.step % CHECK_EVERY == 0)
+        bad = looks and not math.isfinite(loss.item())
+        broken, self._late, self._asked = fitting.world.most(bad, fitting.saver.is_late(), self._interruption.requested)
+        if broken:
+            raise self._diverged("the loss", fitting.state.step + 1)
+
+    def clip(self) -> None:
+        """Shorten gradients as the run's settings say."""
+        fitting, training, state = self._fitting, self._fitting.training, self._fitting.state
+        if training.clip_norm is None and training.clip_value is None:
+            return
+        state.scaler.unscale_(state.optimiser)
+        parameters = [*fitting.network.parameters(), *fitting.objective.parameters()]
+        if training.clip_value is not None:
+            nn.utils.clip_grad_value_(parameters, training.clip_value)
+        if training.clip_norm is not None:
+            norm = nn.utils.clip_grad_norm_(parameters, training.clip_norm)
+            # A length that is no number would spoil all gradients, and nobody could see any more which one began.
+            if self._heeds and not state.scaler.is_enabled() and not math.isfinite(norm.item()):
+                put_gradients_in_place(fitting.network)
+                raise self._diverged("a gradient", state.step + 1)
+
+    def pause(self, *, epoch_ended: bool) -> None:
+        """Between two steps: save if it is time, and stop if somebody asked for it."""
+        state = self._fitting.state
+        due = self._fitting.saver.is_due(epoch_ended=epoch_ended)
+        if self._asked or self._late or due:
+            self._save(stopping=not (due or self._late))
+        if self._asked:
+            where = f"epoch {state.epoch + (not epoch_ended)}, step {state.step}"
+            raise InterruptedRunError(f"interrupted in {where}, and saved", int(self._asked))
+
+    def _save(self, *, stopping: bool) -> None:
+        fitting, state = self._fitting, self._fitting.state
+        bad = self._heeds and not (state.tally.finite and has_finite_weights(fitting.network))
+        if fitting.world.most(bad)[0]:
+            raise self._diverged("a weight", state.step)
+        fitting.saver.save(self.seconds if state.batch else 0.0, stopping=stopping)
+
+    def check(self, trained: Score, validated: Score | None) -> None:
+        """At the end of an epoch: what the run's last step did shows only in a loss that is measured after it."""
+        if not self._heeds:
+            return
+        fitting, state = self._fitting, self._fitting.state
+        scores = [score for score in (trained, validated) if score]
+        if validated is None and state.epoch + 1 == fitting.training.epochs:
+            sample = fitting.data.train.head(EVALUATION_BATCH)
+            scores.append(evaluate(fitting.network, sample, fitting.world, fitting.objective))
+        if not all(math.isfinite(score.loss) for score in scores):
+            raise self._diverged("the loss", state.step)
+        if not has_finite_weights(fitting.network):
+            raise self._diverged("a weight", state.step)
+
+    def _diverged(self, what: str, step: int) -> DivergenceError:
+        """The error that says where it happened, where it began, and what to do."""
+        fitting, training, state = self._fitting, self._fitting.training, self._fitting.state
+        first = (step - 1) % fitting.steps_per_epoch
+        inputs, targets = next(fitting.batches(state.epoch + 1, first=first, whole=True))
+        fitting.seed_dropout(step - 1, None)
+        with fitting.computing.autocast():
+            cause = find_cause(fitting.network, fitting.computing.place(inputs, targets)[0])
+        saved = fitting.saver.newest() if fitting.world.leads else None
+        where = f"the last good checkpoint is of step {saved.step}" if saved else "there is no checkpoint yet"
+        tried = f", after {state.rewinds} rewind{'s' if state.rewinds > 1 else ''}" if state.rewinds else ""
+        ways = [f"a training.learning_rate below {training.learning_rate * 0.5**state.rewinds:g}"]
+        ways += ["--clip-norm 1"] if training.clip_norm is None else []
+        ways += ["--on-divergence rewind"] if training.on_divergence == "stop" else []
+        ways += ["other start weights"]
+        return DivergenceError(
+            f"{what} is no longer finite in epoch {state.epoch + 1}, step {step}{tried}: {cause}; {where} "
+            f"in {fitting.run.path}; try {', or '.join(ways)}"
+        )
+
+    def rewind(self, error: DivergenceError) -> None:
+        """Go back to the last checkpoint with half the learning rate, or give up and raise the error."""
+        fitting, training, state = self._fitting, self._fitting.training, self._fitting.state
+        if training.on_divergence != "rewind" or state.rewinds >= training.max_rewinds:
+            fitting.saver.save_best()
+            raise error
+        rewinds = state.rewinds + 1
+        restored = fitting.saver.go_back()
+        self._tell_refused(restored)
+        if restored.record is None:
+            state.restart(fitting.job.start_network().state_dict())
+        state.rewinds = rewinds
+        state.went_back_to = state.saved_step
+        place = f"step {state.step}" if state.step else "the beginning"
+        self.say(f"{str(error).partition(';')[0]}; back to {place}, with the learning rate halved ({rewinds} of {training.max_rewinds})")
+        self._watcher.started(state.record, state.epoch, state.step)
+
+    def _tell_refused(self, restored: Restored) -> None:
+        for reason in restored.refused:
+            self.say(f"not usable, going a checkpoint back: {reason}")
+
+    def say(self, sentence: str) -> None:
+        """To whoever watches, and into the run's log."""
+        self._watcher.note(sentence)
+        if self._fitting.world.leads:
+            self._fitting.run.log(sentence)

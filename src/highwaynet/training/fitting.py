@@ -1,0 +1,106 @@
+"""What a run consists of in this process: network, objective, optimiser, data in their order, learning rates."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from highwaynet.base.randomness import generator_for, seed_for
+from highwaynet.base.share import Share
+from highwaynet.data.augmentation import Augmentation
+from highwaynet.data.dataset import Augment
+from highwaynet.layers.dropout import Dropout
+from highwaynet.layers.recomputation import recompute
+from highwaynet.training.computing import computing_for
+from highwaynet.training.distribution import World
+from highwaynet.training.objective import Batch, BatchLoss, Objective
+from highwaynet.training.optimiser import make_optimiser
+from highwaynet.training.saving import Saver
+from highwaynet.training.schedule import learning_rate
+from highwaynet.training.setup import SetUp
+from highwaynet.training.state import TrainingState
+
+
+class Fitting:
+    """The parts of a run, made from its settings.
+
+    Args:
+        job: What to train, on what, and where it goes.
+        world: The processes that train together.
+    """
+
+    def __init__(self, job: SetUp, world: World) -> None:
+        self.job, self.spec, self.data, self.run, self.world = job, job.spec, job.data, job.run, world
+        training = self.training = job.spec.training
+        self.computing = computing_for(training, world.local_rank)
+        self.network = job.start_network().to(self.computing.device, self.computing.dtype)
+        self.objective = job.objective.to(self.computing.device, self.computing.dtype)
+        if training.recompute:
+            recompute(self.network)
+        self._forward = self._wrapped()
+        self._dropouts = [module for module in self.network.modules() if isinstance(module, Dropout) and module.p > 0]
+        self._augmentation = Augmentation(training.crop, training.mirror, training.rotate)
+        optimiser = make_optimiser(self.network, training, self.objective)
+        self.state = TrainingState(self.network, optimiser, self.computing.scaler(), self.data.preparation.record, self.objective)
+        self.saver = Saver(self.run, self.state, training.interval, training.keep, world)
+        self.steps_per_epoch = math.ceil(len(self.data.train) / training.batch_size)
+        self.steps = training.epochs * self.steps_per_epoch
+
+    def _wrapped(self) -> nn.Module:
+        """The objective of the network as it is called in training: compiled, and with gradients that processes average."""
+        network: nn.Module = self.network
+        if self.training.compile:
+            network = torch.compile(network)  # type: ignore[assignment]
+        step = _Step(network, self.objective)
+        if self.world.size == 1:
+            return step
+        device = self.computing.device
+        return DistributedDataParallel(step, device_ids=None if device.index is None else [device.index])
+
+    def forward(self, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        """Outputs, loss, and what is minimised, of this process's share of a batch."""
+        with self.computing.autocast():
+            found: BatchLoss = self._forward(inputs, targets, self.state.step / self.steps)
+        return found
+
+    def batches(self, epoch: int, *, first: int = 0, whole: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+        """An epoch's batches from a certain one on, or this process's shares of them: the same for the same seed, whenever it is run."""
+        order = torch.randperm(len(self.data.train), generator=generator_for(self.spec.seed, "permutation", epoch))
+        share_of = Share.of if whole else self.world.share
+        return self.data.train.batches(self.training.batch_size, order, self._augment(epoch), first=first, share_of=share_of)
+
+    def _augment(self, epoch: int) -> Augment | None:
+        """The same pixels for the same (run seed, epoch, step), whenever the epoch is run."""
+        if not self._augmentation:
+            return None
+        augmentation, seed = self._augmentation, self.spec.seed
+        return lambda number, images, share: augmentation.apply(images, generator_for(seed, "augmentation", epoch, number), share)
+
+    def batch_size(self, batch: int) -> int:
+        """The samples of an epoch's batch, from 0, over all processes; the last may have fewer."""
+        return min(self.training.batch_size, len(self.data.train) - batch * self.training.batch_size)
+
+    def rate(self, step: int) -> float:
+        """The schedule's learning rate, halved for each time that the run went back."""
+        return learning_rate(self.training, step, self.steps, self.steps_per_epoch) * 0.5**self.state.rewinds
+
+    def seed_dropout(self, step: int, share: Share | None) -> None:
+        """Dropout draws from the global generator, for the whole batch, whichever share of it is here."""
+        if self._dropouts:
+            torch.manual_seed(seed_for(self.spec.seed, "dropout", step))
+            for dropout in self._dropouts:
+                dropout.share = share
+
+
+class _Step(nn.Module):
+    """An objective on its network, as one module, so that processes average the gradients of both."""
+
+    def __init__(self, network: nn.Module, objective: Objective) -> None:
+        super().__init__()
+        self.network, self.objective = network, objective
+
+    def forward(self, inputs: Tensor, targets: Tensor, progress: float) -> BatchLoss:
+        found: BatchLoss = self.objective(self.network, Batch(inputs, targets, progress))
+        return found

@@ -1,0 +1,61 @@
+"""Sums of losses and metrics: accuracy, or RMSE and R²."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from highwaynet.data.record import DataRecord
+from highwaynet.runs.records import Score
+from highwaynet.training.distribution import ALONE, World
+
+
+class Tally:
+    """Sums up loss and metrics batch by batch, in double precision and without waiting for the device.
+
+    Args:
+        record: What is predicted.
+        sums: What was summed up before.
+        squared_error: Regression: whether the loss is the mean squared error itself, from which RMSE and R² follow.
+    """
+
+    def __init__(self, record: DataRecord, sums: tuple[float, ...] = (0.0,) * 5, *, squared_error: bool = True) -> None:
+        self._record, self._squared_error = record, squared_error
+        self._samples = int(sums[0])
+        # Σ loss, correct answers or Σ squared errors where the loss is another one, Σ y and Σ y² of the targets
+        self._sums = torch.tensor(sums[1:], dtype=torch.float64)
+
+    def add(self, loss: Tensor, outputs: Tensor, targets: Tensor) -> None:
+        """Count a batch whose mean loss is `loss`."""
+        self._samples += len(targets)
+        self._sums = self._sums.to(loss.device)
+        self._sums[0] += loss.detach().double() * len(targets)
+        if self._record.task == "classification":
+            self._sums[1] += (outputs.detach().argmax(1) == targets).sum()
+        else:
+            exact = targets.double()
+            if not self._squared_error:
+                self._sums[1] += (outputs.detach().squeeze(1).double() - exact).square().sum()
+            self._sums[2:] += torch.stack([exact.sum(), exact.square().sum()])
+
+    @property
+    def finite(self) -> bool:
+        """Whether every loss so far was a number."""
+        return math.isfinite(self._sums[0].item())
+
+    def sums(self) -> Tensor:
+        """Number of samples and sums, to be put together with those of other processes, or to go on from."""
+        return torch.cat([torch.tensor([self._samples], dtype=torch.float64), self._sums.cpu()])
+
+    def score(self, world: World = ALONE) -> Score:
+        """The means so far, over all processes."""
+        samples, loss, correct, total, squares = world.total(self.sums()).tolist()
+        count = max(samples, 1)
+        loss = loss / count
+        if self._record.task == "classification":
+            return Score(loss=loss, accuracy=correct / count, samples=int(samples))
+        error = loss if self._squared_error else correct / count
+        variance = squares / count - (total / count) ** 2
+        r2 = 1 - error / variance if variance > 1e-12 else 0.0
+        rmse = math.sqrt(error) * self._record.target_std if error >= 0 else math.nan
+        return Score(loss=loss, rmse=rmse, r2=r2, samples=int(samples))

@@ -1,0 +1,93 @@
+"""Where the network of a run comes from: fresh from its spec, from a parent run with layers removed, or given in memory."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from highwaynet.base.errors import InputError
+from highwaynet.base.files import sha256
+from highwaynet.base.specs import parsed
+from highwaynet.data.preparation import Preparation
+from highwaynet.networks.build import Network
+from highwaynet.networks.plan import Plan
+from highwaynet.runs.checkpoints import START, encode
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.load import load_network
+from highwaynet.runs.spec import RunSpec, StartSpec
+from highwaynet.training.distribution import World
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a run starts with, as far as it is known before its data."""
+
+    plan: Plan | None = None
+    """The network; None is the one of the spec."""
+    weights: bytes | None = None
+    """Its weights as safetensors; None is fresh."""
+    preparation: Preparation | None = None
+    """That of the parent run; known to the leading process only."""
+
+    def checked(self, start: StartSpec) -> StartSpec:
+        """The start with the checksum of the weights; raises InputError if they are not those that it asks for."""
+        found = sha256(self.weights or b"")
+        if start.weights not in {None, found}:
+            source = "the given network" if start.given else f"start.run = {start.run!r}"
+            raise InputError(f"{source}: its weights are not those that the run started with (start.weights); leave that out to take these")
+        return start.model_copy(update={"weights": found})
+
+
+def find_origin(spec: RunSpec, run: RunDirectory, network: Network | None, world: World, *, resumes: bool) -> Origin:
+    """Plan and weights with which the run starts, alike in all processes: those that it keeps if it is resumed."""
+    found: list[Origin] = []
+
+    def find() -> bytes:
+        is_kept = resumes and run.has_plan and (spec.start is None or bool(run.checkpoints.names(START)))
+        found.append(_kept(run) if is_kept else _new(spec, network))
+        plan = found[0].plan
+        return plan.model_dump_json().encode() if plan else b""
+
+    text = world.lead(find).decode()
+    content = world.lead(lambda: found[0].weights or b"")
+    if world.leads:
+        return found[0]
+    return Origin(parsed(Plan, text, "plan") if text else None, content or None)
+
+
+def _kept(run: RunDirectory) -> Origin:
+    """What a run that is resumed started with."""
+    weights = run.checkpoints.read(START)[0] if run.checkpoints.names(START) else None
+    return Origin(run.load_plan(), weights)
+
+
+def _new(spec: RunSpec, network: Network | None) -> Origin:
+    start = spec.start
+    if start is None:
+        return Origin()
+    if start.given:
+        if network is None:
+            raise InputError("start.given = true: the run started with a network in memory; give it again in Python, with network=...")
+        if network.plan.name != spec.network.name:
+            name = network.plan.name
+            raise InputError(f"network.name = {spec.network.name!r}: the given network is a {name}; write network.name = {name!r}")
+        return Origin(network.plan, encode(network.state_dict()))
+    return _from_parent(spec, start)
+
+
+def _from_parent(spec: RunSpec, start: StartSpec) -> Origin:
+    where = f"start.run = {start.run!r}"
+    try:
+        parent = RunDirectory.open(Path(start.run or ""))
+        known = parent.read_spec().network
+        network, preparation = load_network(parent, start.checkpoint), parent.load_preparation()
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    if known != spec.network:
+        fields = [name for name in type(known).model_fields if getattr(known, name) != getattr(spec.network, name)]
+        field = fields[0]
+        mine, there = getattr(spec.network, field), getattr(known, field)
+        raise InputError(f"network.{field} = {mine!r}: the parent run has {there!r}; leave it out, since its network is taken over")
+    try:
+        shorter = network.without(start.without) if start.without else network
+    except ValueError as error:
+        raise InputError(f"start.without = {list(start.without)}: {str(error).removeprefix('layers = ')} ({where})") from error
+    return Origin(shorter.plan, encode(shorter.state_dict()), preparation)
