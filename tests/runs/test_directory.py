@@ -54,7 +54,7 @@ def test_the_network_comes_back_to_the_bit(run: RunDirectory) -> None:
         ("timing.jsonl", b"[1]\n", "is damaged"),
         ("environment.json", b"{", "is damaged"),
         ("environment.json", b"[]", "is damaged"),
-        ("data.json", b"{}", "belongs to another data.json"),
+        ("data.json", b"{}", "is damaged"),
         ("plan.json", b"{}", "is damaged"),
         ("plan.json", b'{"schema_version": 2}', "was written by a newer version of highwaynet (schema_version = 2"),
         ("data.safetensors", b"nonsense", "checksum"),
@@ -93,6 +93,7 @@ def read_everything(run: RunDirectory) -> None:
     run.read_history()
     run.read_seconds()
     run.read_environment()
+    run.load_preparation()
     load_network(run)
 
 
