@@ -8,8 +8,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from highwaynet.analysis.records import About, Flow, FlowRecord, RefinementRecord
-from highwaynet.figures.flow_plot import draw_flow, flow_finding
-from highwaynet.figures.refinement_plot import draw_refinement, refinement_finding
+from highwaynet.figures.findings import flow_finding, refinement_finding
+from highwaynet.figures.flow_plot import draw_flow
+from highwaynet.figures.refinement_plot import draw_refinement
 from highwaynet.figures.style import to_svg
 
 FIELDS = {"fingerprint": "", "about": About(data="d", network="n", seed=0, epochs=1), "part": "train", "samples": 1000}

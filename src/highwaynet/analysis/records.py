@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from highwaynet.base.arrays import Array
 from highwaynet.base.specs import Spec
@@ -230,3 +231,8 @@ class RefinementRecord(AnalysisRecord):
     """The standard deviation of that difference, (layers)."""
     error: Array
     """The root of its mean square, as a share of the last output's own root mean square, (layers)."""
+
+    @property
+    def places(self) -> list[npt.NDArray[np.intp]]:
+        """For each stage the places of its layers, from 0."""
+        return [np.flatnonzero(np.array(self.stage) == number) for number in range(len(self.stages))]

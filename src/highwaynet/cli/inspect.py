@@ -79,10 +79,10 @@ def _ask(answers: Answers, name: str, sample: int, classes: list[int] | None, pr
             answers.add(name, routing, findings.routing_finding(routing), figures)
         case "flow":
             flow = study.flow()
-            answers.add(name, flow, flow_plot.flow_finding(flow), {"flow": flow_plot.draw_flow(flow)})
+            answers.add(name, flow, findings.flow_finding(flow), {"flow": flow_plot.draw_flow(flow)})
         case _:
             refinement = study.refinement(progress)
-            finding = refinement_plot.refinement_finding(refinement)
+            finding = findings.refinement_finding(refinement)
             answers.add(name, refinement, finding, {"refinement": refinement_plot.draw_refinement(refinement)})
 
 

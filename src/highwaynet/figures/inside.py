@@ -14,11 +14,19 @@ from highwaynet.analysis.records import (
     RefinementRecord,
     RoutingRecord,
 )
-from highwaynet.figures.findings import deletions_finding, gate_finding, lesion_finding, pairs_finding, routing_finding
-from highwaynet.figures.flow_plot import draw_flow, flow_finding
+from highwaynet.figures.findings import (
+    deletions_finding,
+    flow_finding,
+    gate_finding,
+    lesion_finding,
+    pairs_finding,
+    refinement_finding,
+    routing_finding,
+)
+from highwaynet.figures.flow_plot import draw_flow
 from highwaynet.figures.gate_map import draw_gates
 from highwaynet.figures.lesion_plot import draw_deletions, draw_lesions, draw_pairs
-from highwaynet.figures.refinement_plot import draw_refinement, refinement_finding
+from highwaynet.figures.refinement_plot import draw_refinement
 from highwaynet.figures.routing_plot import draw_route_distances, draw_routing
 from highwaynet.figures.style import COLOURS
 
