@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, SymmetricalLogLocator
 
 from highwaynet.analysis.records import FlowRecord
 from highwaynet.base.arrays import Numbers
-from highwaynet.figures.style import COLOURS, WIDTH, house_style, log_scale
+from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style, log_scale
 
 Style = dict[str, Any]
 # The first is wider, so that it is seen where both are the same.

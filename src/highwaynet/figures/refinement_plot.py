@@ -1,11 +1,10 @@
 """How layers refine one estimate: the way of each output to the last of its stage (Greff et al. 2017)."""
 
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from highwaynet.analysis.records import RefinementRecord
 from highwaynet.figures.flow_plot import finite, marks
-from highwaynet.figures.style import COLOURS, WIDTH, house_style
+from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style
 
 NAMED = 4
 """Up to so many stages are named in the picture; more are numbered."""
