@@ -1,16 +1,19 @@
 """How each kind of record is drawn and told: one table, for the commands, the report and notebooks.
 
+Importing this module gives records their pictures: their `plot` and what notebooks show of them find it through `base/display.py`.
 matplotlib is imported when something is drawn: without it, records can still be told in words.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from highwaynet.analysis.records import (
     AnalysisRecord,
     DeletionsRecord,
+    EvaluationRecord,
     FlowRecord,
     GatesRecord,
     LesionsRecord,
@@ -18,7 +21,12 @@ from highwaynet.analysis.records import (
     RefinementRecord,
     RoutingRecord,
 )
+from highwaynet.base import display
+from highwaynet.base.errors import InputError, unknown
+from highwaynet.figures.captions import caption
 from highwaynet.figures.findings import (
+    METRICS,
+    PART_NAMES,
     deletions_finding,
     flow_finding,
     gate_finding,
@@ -27,6 +35,7 @@ from highwaynet.figures.findings import (
     refinement_finding,
     routing_finding,
 )
+from highwaynet.figures.fragments import fragment, picture, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,3 +99,50 @@ VIEWS: dict[type[AnalysisRecord], View] = {
     FlowRecord: View(flow_finding, {"flow": Drawing("Where the signal goes", "flow_plot.draw_flow")}),
     RefinementRecord: View(refinement_finding, {"refinement": Drawing("How layers refine an estimate", "refinement_plot.draw_refinement")}),
 }
+
+
+def _plot(
+    view: View, record: AnalysisRecord, *, which: str | None = None, others: Sequence[AnalysisRecord] = (), **options: Any
+) -> "Figure":
+    """One of a record's pictures, by default the main one."""
+    _need_matplotlib(f"{type(record).__name__}.plot()")
+    name = next(iter(view.drawings)) if which is None else which
+    if name not in view.drawings:
+        raise unknown("picture", name, view.drawings)
+    return view.drawings[name].draw(record, *others, **options)
+
+
+def _as_html(view: View, record: AnalysisRecord) -> str:
+    """What was looked at, what was found, and all pictures."""
+    texts = [caption(record), view.finding(record)]
+    try:
+        _need_matplotlib("The picture")
+    except InputError as error:
+        return fragment([*texts, f"{error}"])
+    shown = [picture(drawing.title, drawing.note(record), drawing.draw(record)) for drawing in view.drawings.values()]
+    return fragment(texts, *shown)
+
+
+def _need_matplotlib(what: str) -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InputError(f"{what} needs the package matplotlib; pip install 'highwaynet[figures]'") from error
+
+
+def _evaluation_as_html(record: EvaluationRecord) -> str:
+    """A row for each part of the data; those metrics that the run has."""
+    parts = {name: score for part, name in PART_NAMES.items() if (score := getattr(record, part)) is not None}
+    metrics = {metric: shown for metric, shown in METRICS.items() if getattr(record.test, metric) is not None}
+    rows = [
+        [name, *(write(getattr(score, metric)) for metric, (_, write) in metrics.items()), f"{score.samples:,}"]
+        for name, score in parts.items()
+    ]
+    headings = ["", *(heading for heading, _ in metrics.values()), "samples"]
+    return fragment([f"{record.parameters:,} parameters"], table(headings, rows))
+
+
+for _kind, _view in VIEWS.items():
+    display.plot.register(_kind, partial(_plot, _view))
+    display.as_html.register(_kind, partial(_as_html, _view))
+display.as_html.register(EvaluationRecord, _evaluation_as_html)

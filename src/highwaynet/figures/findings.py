@@ -1,7 +1,7 @@
 """Records in words. Free of matplotlib."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,13 @@ from highwaynet.base.text import loss_text, percent
 from highwaynet.runs.records import Score
 
 PART_NAMES = {"train": "training", "validation": "validation", "test": "test"}
+METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "loss": ("loss", loss_text),
+    "accuracy": ("accuracy", percent),
+    "rmse": ("RMSE", lambda value: f"{value:.4g}"),
+    "r2": ("R²", lambda value: f"{value:.3f}"),
+}
+"""For each field of a score its heading, and how its value is written."""
 
 IDLE_ACCURACY = 0.001
 IDLE_LOSS = 0.01
