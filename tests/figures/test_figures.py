@@ -1,7 +1,7 @@
 """Pictures and sentences of what analyses found, on records made by hand."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,22 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
+from figures.made_records import (
+    ABOUT,
+    CONV,
+    ORIGIN,
+    deletions_record,
+    gates_record,
+    lesions_record,
+    pairs_record,
+    routing_record,
+    score,
+    some_lesions,
+)
 from highwaynet.analysis.records import (
-    About,
     AnalysisRecord,
     DeletionsRecord,
     GatesRecord,
-    LesionsRecord,
     PairsRecord,
     RefinementRecord,
     RoutingRecord,
@@ -32,96 +42,8 @@ from highwaynet.figures.gate_map import draw_gates
 from highwaynet.figures.lesion_plot import draw_deletions, draw_lesions, draw_pairs
 from highwaynet.figures.routing_plot import draw_route_distances, draw_routing
 from highwaynet.figures.style import centred, to_svg
-from highwaynet.runs.records import Score
 
-ABOUT = About(data="MNIST", network="50-layer highway", seed=1, epochs=60)
-ORIGIN: dict[str, Any] = {"fingerprint": "", "about": ABOUT, "part": "train", "samples": 60_000}
-STAGES = [32] * 4 + [80] * 5 + [128] * 5
 LONG = "A name of which there is no end, " * 12 + "and with $x$ in it."
-CONV = {"widths": STAGES, "convolutional": True}
-
-
-def score(loss: float, accuracy: float | None = None) -> Score:
-    return Score(loss=loss, accuracy=accuracy, samples=1000)
-
-
-def sigmoid(values: Any) -> Any:
-    return 1 / (1 + np.exp(-values))
-
-
-def ragged(table: Any, widths: Sequence[int]) -> Any:
-    """The table with NaN beyond the end of each layer."""
-    return np.where(np.arange(table.shape[-1]) < np.array(widths)[:, None], table, np.nan)
-
-
-def gates_record(layers: int = 49, blocks: int = 50, widths: Sequence[int] | None = None, noise: float = 1.0, **more: Any) -> GatesRecord:
-    """Biases around −2 and sparse gates; `noise` = 0 for constant tables."""
-    widths = widths or [blocks] * layers
-    random = np.random.default_rng(0)
-    bias, gates, outputs = (noise * random.normal(size=(len(widths), max(widths))) for _ in range(3))
-    return GatesRecord(
-        **ORIGIN | {"convolutional": False, "start_bias": np.full(len(widths), -2.0)} | more, sample=3, sparsity=np.linspace(0.5, 0.9, 7),
-        bias=ragged(bias - 2, widths), mean=ragged(sigmoid(bias - 2), widths),
-        sample_gates=ragged(sigmoid(3 * gates - 2), widths), sample_outputs=ragged(outputs, widths),
-        open_share=np.full(len(widths), 0.1), closed_share=np.full(len(widths), 0.7),
-    )  # fmt: skip
-
-
-def routing_record(
-    names: Sequence[str] = "0123456789", layers: int = 49, blocks: int = 50, widths: Sequence[int] | None = None, noise: float = 0.05,
-    **more: Any,
-) -> RoutingRecord:  # fmt: skip
-    widths = widths or [blocks] * layers
-    classes = len(names)
-    random = np.random.default_rng(1)
-    means = ragged(0.2 + noise * random.normal(size=(classes, len(widths), max(widths))), widths)
-    fields = {
-        "convolutional": False,
-        "class_names": tuple(names),
-        "class_samples": (6000,) * classes,
-        "mean": means.mean(axis=0),
-        "class_mean": means,
-        "distance": np.sqrt(np.nanmean((means[:, None] - means) ** 2, axis=(2, 3))),
-        "input_share": np.full(len(widths), 0.25),
-        "class_share": np.full(len(widths), 0.5),
-        "intact": score(0.01, 0.999),
-        "static": score(1.5, 0.4),
-    }
-    return RoutingRecord(**ORIGIN | fields | more)
-
-
-def lesions_record(losses: Sequence[float], accuracies: Sequence[float] | None = None, **more: Any) -> LesionsRecord:
-    """The first score is the intact network's."""
-    intact, *closed = [score(*pair) for pair in zip(losses, accuracies or [None] * len(losses), strict=True)]
-    return LesionsRecord(**ORIGIN | more, intact=intact, closed=tuple(closed))
-
-
-def some_lesions(layers: int, **more: Any) -> LesionsRecord:
-    losses = [1e-3, *(1e-3 + np.exp(-np.arange(layers) / 4)).tolist()]
-    return lesions_record(losses, [1 - loss / 2 for loss in losses], **more)
-
-
-def pairs_record(layers: int, intact: float = 0.01, rise: float = 1.0, **more: Any) -> PairsRecord:
-    alone = rise * np.exp(-np.arange(layers) / 4)
-    pairs = np.where(np.eye(layers, dtype=bool), intact + alone, intact + alone[:, None] + alone + np.outer(alone, alone))
-    spans = [[intact + alone[first : last + 1].sum() if last >= first else math.nan for last in range(layers)] for first in range(layers)]
-    return PairsRecord(**ORIGIN | more, intact=score(intact, 0.99), pair_loss=pairs, span_loss=spans)
-
-
-def deletions_record(layers: int = 49, draws: int = 10, swaps: Sequence[int] = (1, 5, 20), rated: bool = True) -> DeletionsRecord:
-    random = np.random.default_rng(2)
-    deleted = tuple(sorted({1, max(1, layers // 2), layers}))
-    harm = np.array(deleted)[:, None] / layers * random.uniform(0.8, 1, size=(len(deleted), draws))
-    order = 1 - np.array(swaps)[:, None].reshape(-1, 1) / 20 * random.uniform(0.8, 1, size=(len(swaps), draws))
-
-    def accuracy(damage: Any) -> Any:
-        return 0.99 - 0.8 * damage if rated else np.full(damage.shape, math.nan)
-
-    return DeletionsRecord(
-        **ORIGIN, seed=0, intact=score(0.01, 0.99 if rated else None), deleted=deleted, swaps=tuple(swaps), order=order,
-        deletion_loss=0.01 + harm, deletion_accuracy=accuracy(harm), shuffle_loss=1.01 - order, shuffle_accuracy=accuracy(1 - order),
-    )  # fmt: skip
-
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "gates": lambda: draw_gates(gates_record()),

@@ -1,19 +1,16 @@
 """The pictures of flow and refinement: of any size, with numbers of any kind, and in words."""
 
-from collections.abc import Callable
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from highwaynet.analysis.records import About, Flow, FlowRecord, RefinementRecord
-from highwaynet.figures.flow_plot import draw_flow, flow_finding
-from highwaynet.figures.refinement_plot import draw_refinement, refinement_finding
+from figures.made_records import Values, flow_record, refinement_record
+from highwaynet.figures.findings import flow_finding, refinement_finding
+from highwaynet.figures.flow_plot import draw_flow
+from highwaynet.figures.refinement_plot import draw_refinement
 from highwaynet.figures.style import to_svg
-
-FIELDS = {"fingerprint": "", "about": About(data="d", network="n", seed=0, epochs=1), "part": "train", "samples": 1000}
-Values = Callable[[int], np.ndarray]
 
 
 def faded(count: int) -> np.ndarray:
@@ -31,23 +28,6 @@ NUMBERS: dict[str, Values] = {
     "huge": lambda count: 10.0 ** np.linspace(-38, 38, count),
     "even": np.ones,
 }
-
-
-def flow_record(count: int, start: Values, trained: Values, *findings: str) -> FlowRecord:
-    def flow(values: Values, *findings: str) -> Flow:
-        column = values(count)
-        return Flow(mean=-column, variance=column, dead=column, gradient=column, signal_gradient=column, loss=None, findings=findings)
-
-    layers = tuple(map(str, range(count)))
-    moments = {"start": flow(start, *findings), "trained": flow(trained)}
-    return FlowRecord(**FIELDS, kind="plain", activation="relu", init="he", layers=layers, **moments)
-
-
-def refinement_record(*stages: list[float], bias: float = 0.1) -> RefinementRecord:
-    error = np.array([value for stage in stages for value in stage])
-    place = tuple(number for number, stage in enumerate(stages) for _ in stage)
-    names = tuple(f"{8 * (number + 1)} maps of 4×4" for number in range(len(stages)))
-    return RefinementRecord(**FIELDS, stages=names, stage=place, bias=np.full(len(error), bias), spread=error, error=error)
 
 
 def smallest_panel(figure: Figure) -> float:

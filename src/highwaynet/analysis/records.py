@@ -3,19 +3,53 @@
 In tables a row is a layer and a column is a block, or a map of a convolution; NaN stands beyond the end of a layer with fewer.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from highwaynet.base import display
 from highwaynet.base.arrays import Array
+from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
 from highwaynet.data.names import Part
 from highwaynet.runs.records import Score
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-class Record(Spec):
-    """What every record says about its origin."""
+HIDDEN = {"schema_version", "fingerprint"}
+"""Fields that tell a reader nothing."""
+LONGEST = 100
+"""So many characters of a tuple are printed."""
+
+
+class _Text(str):
+    """A text that is printed without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+class Measurements(Spec):
+    """Fields that may hold thousands of numbers; printed, an array is its shape and a long tuple its length."""
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(name, _printed(getattr(self, name))) for name in type(self).model_fields if name not in HIDDEN]
+
+
+def _printed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _Text(f"<{'×'.join(map(str, value.shape))} numbers>")
+    if isinstance(value, tuple) and len(repr(value)) > LONGEST:
+        return _Text(f"<{len(value)} entries>")
+    return value
+
+
+class Record(Measurements):
+    """What every record says about its origin. In notebooks it shows what was looked at, what was found, and its pictures."""
 
     schema_version: Literal[3] = 3
     """Version of this format."""
@@ -27,6 +61,10 @@ class Record(Spec):
 
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
+
+    def _repr_html_(self) -> str | None:
+        """For notebooks; None, which lets them print the record, until `highwaynet.figures.drawings` has been imported."""
+        return display.as_html(self)
 
 
 class EvaluationRecord(Record):
@@ -112,6 +150,18 @@ class GatesRecord(AnalysisRecord):
         known = np.isfinite(self.bias)
         return float((self.bias < self.start_bias[:, None])[known].mean()) if known.any() else 0.0
 
+    def plot(self, *, narrow: bool = False) -> "Figure":
+        """Four heat maps of layers × blocks in one figure: biases, mean gates, and gates and outputs of the sample.
+
+        Args:
+            narrow: Two maps side by side in place of four, as wide as a phone.
+
+        Raises:
+            InputError: matplotlib is missing (the extra `figures`).
+            HighwayError: `highwaynet.figures.drawings` has not been imported.
+        """
+        return display.plot(self, narrow=narrow)
+
 
 class RoutingRecord(AnalysisRecord):
     """How samples of different classes take different routes (figure 3 of the paper)."""
@@ -137,6 +187,24 @@ class RoutingRecord(AnalysisRecord):
     static: Score
     """The same with every gate held at its mean over the samples: what static routing can do with these weights."""
 
+    def plot(self, which: Literal["routing", "route-distances"] = "routing", *, classes: Sequence[int | str] | None = None) -> "Figure":
+        """One of two figures.
+
+        Args:
+            which: "routing": for each class a heat map of its mean gates minus the mean over all samples. "route-distances": how far the
+                routes of any two classes are apart, as a matrix.
+            classes: routing: those to draw, by name or by number from 0; by default the first two.
+
+        Raises:
+            InputError: matplotlib is missing (the extra `figures`), or a picture or class does not exist.
+            HighwayError: `highwaynet.figures.drawings` has not been imported.
+        """
+        if classes is None:
+            return display.plot(self, which=which)
+        if which != "routing":
+            raise InputError(f'classes = {list(classes)}: these are for which = "routing"; {which} shows all classes')
+        return display.plot(self, which=which, classes=classes)
+
 
 class LesionsRecord(AnalysisRecord):
     """What happens when single layers are closed, so that they copy their input (figure 4 of the paper)."""
@@ -145,6 +213,18 @@ class LesionsRecord(AnalysisRecord):
     """All layers open."""
     closed: tuple[Score, ...]
     """Entry i: layer i + 1 closed, all others open."""
+
+    def plot(self, *others: "LesionsRecord") -> "Figure":
+        """The loss with each layer closed, as a line over layers, and below it the accuracy if there is one, in one figure.
+
+        Args:
+            *others: Records to compare with, in the same figure: of other data, or of another network.
+
+        Raises:
+            InputError: matplotlib is missing (the extra `figures`).
+            HighwayError: `highwaynet.figures.drawings` has not been imported.
+        """
+        return display.plot(self, others=others)
 
 
 class PairsRecord(AnalysisRecord):
@@ -156,6 +236,18 @@ class PairsRecord(AnalysisRecord):
     """Loss with layers i + 1 and j + 1 closed, (layers, layers), symmetric; the diagonal has single layers."""
     span_loss: Array
     """Loss with the layers i + 1 … j + 1 closed, (layers, layers), NaN below the diagonal."""
+
+    def plot(self, *, narrow: bool = False) -> "Figure":
+        """Two heat maps in one figure, the loss as a multiple of the intact network's: two layers closed, and all layers of a span.
+
+        Args:
+            narrow: One map below the other, as wide as a phone.
+
+        Raises:
+            InputError: matplotlib is missing (the extra `figures`).
+            HighwayError: `highwaynet.figures.drawings` has not been imported.
+        """
+        return display.plot(self, narrow=narrow)
 
 
 class DeletionsRecord(AnalysisRecord):
@@ -180,8 +272,20 @@ class DeletionsRecord(AnalysisRecord):
     shuffle_accuracy: Array
     """Accuracy of each draw, (counts, draws); NaN in a regression."""
 
+    def plot(self, *, narrow: bool = False) -> "Figure":
+        """Accuracy (in a regression the loss) with random layers closed, and with layers in another order, in one figure.
 
-class Flow(Spec):
+        Args:
+            narrow: One panel below the other, as wide as a phone.
+
+        Raises:
+            InputError: matplotlib is missing (the extra `figures`).
+            HighwayError: `highwaynet.figures.drawings` has not been imported.
+        """
+        return display.plot(self, narrow=narrow)
+
+
+class Flow(Measurements):
     """The signal through all layers, forward and backward, at one moment."""
 
     mean: Array
@@ -216,6 +320,15 @@ class FlowRecord(AnalysisRecord):
     trained: Flow
     """After training."""
 
+    def plot(self) -> "Figure":
+        """Mean, variance and gradients by layer, before and after training, one panel each in one figure.
+
+        Raises:
+            InputError: matplotlib is missing (the extra `figures`).
+            HighwayError: `highwaynet.figures.drawings` has not been imported.
+        """
+        return display.plot(self)
+
 
 class RefinementRecord(AnalysisRecord):
     """How far each layer's output is from the last of its stage (estimation error: Greff et al. 2017)."""
@@ -230,3 +343,17 @@ class RefinementRecord(AnalysisRecord):
     """The standard deviation of that difference, (layers)."""
     error: Array
     """The root of its mean square, as a share of the last output's own root mean square, (layers)."""
+
+    @property
+    def places(self) -> list[npt.NDArray[np.intp]]:
+        """For each stage the places of its layers, from 0."""
+        return [np.flatnonzero(np.array(self.stage) == number) for number in range(len(self.stages))]
+
+    def plot(self) -> "Figure":
+        """The error by layer, and the mean difference from the last output with its spread, in one figure.
+
+        Raises:
+            InputError: matplotlib is missing (the extra `figures`).
+            HighwayError: `highwaynet.figures.drawings` has not been imported.
+        """
+        return display.plot(self)

@@ -13,8 +13,6 @@ from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.cli.output import console, messages, print_json
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from highwaynet.analysis.collect import Study
     from highwaynet.analysis.records import AnalysisRecord
 
@@ -40,16 +38,19 @@ class Answers:
         self._findings: list[str] = []
         self._files: list[Path] = []
 
-    def add(self, name: str, record: "AnalysisRecord", finding: str, figures: dict[str, "Figure"]) -> None:
-        """Keep an answer, and write its figures."""
+    def add(self, name: str, record: "AnalysisRecord", ending: str = "", **options: dict[str, Any]) -> None:
+        """Keep an answer, and write its figures; `ending` ends their names, `options` are arguments for single ones."""
         from highwaynet.figures.captions import caption, save_figure
+        from highwaynet.figures.drawings import VIEWS
 
+        view = VIEWS[type(record)]
+        figures = {title: drawing.draw(record, **options.get(title, {})) for title, drawing in view.drawings.items()}
         self._records[name] = record
-        self._findings.append(finding)
+        self._findings.append(view.finding(record))
         self.out.mkdir(parents=True, exist_ok=True)
         for title, figure in figures.items():
             for suffix in self.formats:
-                path = self.out / f"{title}.{suffix}"
+                path = self.out / f"{title}{ending}.{suffix}"
                 save_figure(figure, path, caption(record))
                 self._files.append(path)
 

@@ -63,27 +63,16 @@ def inspect_command(
 
 
 def _ask(answers: Answers, name: str, sample: int, classes: list[int] | None, progress: Told) -> None:
-    from highwaynet.figures import findings, flow_plot, gate_map, refinement_plot, routing_plot
-
     study = answers.study
     match name:
         case "gates":
-            gates = study.gates(sample, progress)
-            answers.add(name, gates, findings.gate_finding(gates), {"gates": gate_map.draw_gates(gates)})
+            answers.add(name, study.gates(sample, progress))
         case "routing":
-            routing = study.routing(progress)
-            figures = {
-                "routing": routing_plot.draw_routing(routing, classes),
-                "route-distances": routing_plot.draw_route_distances(routing),
-            }
-            answers.add(name, routing, findings.routing_finding(routing), figures)
+            answers.add(name, study.routing(progress), routing={"classes": classes})
         case "flow":
-            flow = study.flow()
-            answers.add(name, flow, flow_plot.flow_finding(flow), {"flow": flow_plot.draw_flow(flow)})
+            answers.add(name, study.flow())
         case _:
-            refinement = study.refinement(progress)
-            finding = refinement_plot.refinement_finding(refinement)
-            answers.add(name, refinement, finding, {"refinement": refinement_plot.draw_refinement(refinement)})
+            answers.add(name, study.refinement(progress))
 
 
 def _fitting(study: "Study", wanted: list[str] | None) -> list[str]:

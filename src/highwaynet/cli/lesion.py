@@ -62,19 +62,15 @@ def lesion_command(
 
 def _close(answers: Answers, name: str, split: Part, samples: int | None, seed: int, progress: Told) -> None:
     from highwaynet.analysis.collect import MANY
-    from highwaynet.figures import findings, lesion_plot
 
-    study, title = answers.study, f"{name}-{split}"
+    study, ending = answers.study, f"-{split}"
     match name:
         case "layers":
-            single = study.lesions(split, samples, progress)
-            answers.add("layers", single, findings.lesion_finding(single), {f"lesions-{split}": lesion_plot.draw_lesions(single)})
+            answers.add(name, study.lesions(split, samples, progress), ending)
         case "pairs":
-            pairs = study.pairs(split, samples or MANY, progress)
-            answers.add("pairs", pairs, findings.pairs_finding(pairs), {title: lesion_plot.draw_pairs(pairs)})
+            answers.add(name, study.pairs(split, samples or MANY, progress), ending)
         case _:
-            deletions = study.deletions(split, samples or MANY, seed, progress)
-            answers.add("deletions", deletions, findings.deletions_finding(deletions), {title: lesion_plot.draw_deletions(deletions)})
+            answers.add(name, study.deletions(split, samples or MANY, seed, progress), ending)
 
 
 def _close_together(answers: Answers, layers: list[int], split: Part, samples: int | None, *, as_json: bool) -> None:

@@ -1,9 +1,7 @@
 """Milliseconds a training step over depth and over batch, ours and the naive module's."""
 
-from matplotlib.figure import Figure
-
 from highwaynet.bench.records import BenchRecord, Setting
-from highwaynet.figures.style import COLOURS, WIDTH, house_style, log_scale
+from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style, log_scale
 
 
 def draw_sweep(record: BenchRecord) -> Figure:

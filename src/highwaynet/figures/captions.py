@@ -1,16 +1,17 @@
-"""What stands below a figure, and figures as files."""
+"""What stands below a figure, and figures as files. matplotlib is imported when a figure is written."""
 
 from copy import deepcopy
 from pathlib import Path
 from textwrap import fill
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from highwaynet.analysis.records import AnalysisRecord, DeletionsRecord, LesionsRecord, PairsRecord
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import write_atomically
 from highwaynet.figures.findings import counted, samples_text
-from highwaynet.figures.style import house_style, rendered
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SIZE = 8.0
 """Of a caption's letters, in points."""
@@ -45,11 +46,13 @@ def _draws(record: AnalysisRecord) -> str:
     return f", random draws with seed {record.seed}" if isinstance(record, DeletionsRecord) else ""
 
 
-def save_figure(figure: Figure, path: Path, caption: str) -> None:
+def save_figure(figure: "Figure", path: Path, caption: str) -> None:
     """Write a figure with its caption below it and in its metadata, as PNG, SVG or PDF by the path's suffix.
 
     The file is complete or not there, and the same for the same data.
     """
+    from highwaynet.figures.style import rendered
+
     form = path.suffix.lower().removeprefix(".")
     if form not in _METADATA:
         raise InputError(f"cannot write {path}: a figure's name ends in .png, .svg or .pdf")
@@ -57,8 +60,10 @@ def save_figure(figure: Figure, path: Path, caption: str) -> None:
     write_atomically(path, rendered(with_caption(figure, caption), form, metadata))
 
 
-def with_caption(figure: Figure, caption: str) -> Figure:
+def with_caption(figure: "Figure", caption: str) -> "Figure":
     """The figure on a page that is longer by its caption. A copy: drawing changes the layout from which a figure is drawn again."""
+    from highwaynet.figures.style import house_style
+
     page = deepcopy(figure)
     letters = int(72 * page.get_figwidth() / (0.58 * SIZE))  # a letter is about 0.55 as wide as high
     lines = fill(caption, letters)

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from highwaynet.figures.style import COLOURS, FRAME, WIDTH, Values, colour_bar, house_style
+from highwaynet.figures.style import COLOURS, FRAME, WIDTH, Figure, Values, colour_bar, house_style
 
 SMALLEST = 1e-6
 """Losses below have the colour of this one."""

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from highwaynet.figures.style import WIDTH, house_style, log_scale
+from highwaynet.figures.style import WIDTH, Figure, house_style, log_scale
 from highwaynet.runs.records import EpochRecord
 
 SMALLEST = 1e-12

@@ -1,17 +1,35 @@
-"""Records in words."""
+"""Records in words. Free of matplotlib."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from highwaynet.analysis.records import AnalysisRecord, DeletionsRecord, GatesRecord, LesionsRecord, PairsRecord, RoutingRecord
+from highwaynet.analysis.records import (
+    AnalysisRecord,
+    DeletionsRecord,
+    Flow,
+    FlowRecord,
+    GatesRecord,
+    LesionsRecord,
+    PairsRecord,
+    RefinementRecord,
+    RoutingRecord,
+)
+from highwaynet.base.arrays import Numbers
 from highwaynet.base.text import loss_text, percent
 from highwaynet.runs.records import Score
 
 PART_NAMES = {"train": "training", "validation": "validation", "test": "test"}
+METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "loss": ("loss", loss_text),
+    "accuracy": ("accuracy", percent),
+    "rmse": ("RMSE", lambda value: f"{value:.4g}"),
+    "r2": ("R²", lambda value: f"{value:.3f}"),
+}
+"""For each field of a score its heading, and how its value is written."""
 
 IDLE_ACCURACY = 0.001
 IDLE_LOSS = 0.01
@@ -218,3 +236,46 @@ def _few(deleted: Sequence[int]) -> dict[int, str]:
 
 def _listed(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def flow_finding(record: FlowRecord) -> str:
+    """Whether the signal passes before and after training, and if not, what is wrong."""
+    part = samples_text(record)
+    return f"Over {part}, before training the signal {_state(record.start)} After training it {_state(record.trained)}"
+
+
+def _state(flow: Flow) -> str:
+    if flow.findings:
+        return f"fails. {' '.join(flow.findings)}"
+    layers, deviation = len(flow.variance), np.sqrt(flow.variance)
+    if layers == 1:
+        return f"passes the only layer, with a standard deviation of {deviation[0]:.2g} and a gradient of length {flow.gradient[0]:.2g}."
+    return (
+        f"passes all {layers} layers: from the first to the last the standard deviation of the outputs goes from {deviation[0]:.2g} to "
+        f"{deviation[-1]:.2g}, and the length of the weights' gradient from {flow.gradient[0]:.2g} to {flow.gradient[-1]:.2g}."
+    )
+
+
+def refinement_finding(record: RefinementRecord) -> str:
+    """How far the first output of each stage is from the last, and how soon that is mended."""
+    parts = [f"Over {samples_text(record)}:"]
+    for name, places in zip(record.stages, record.places, strict=True):
+        parts.append(f"In the {len(places)} layers with {name} {_way(record.error[places])}")
+    bias, spread = np.abs(record.bias).max(), record.spread.max()
+    if np.isfinite([bias, spread]).all():
+        parts.append(f"The mean difference stays within ±{bias:.2g}, its standard deviation is up to {spread:.2g}.")
+    return " ".join(parts)
+
+
+def _way(error: Numbers) -> str:
+    if not np.isfinite(error).all():
+        return "nothing can be compared: the last output is 0 everywhere, or not finite."
+    if not error.any():
+        return "all outputs are the same."
+    apart, behind = f"the first output differs from the last by {error[0]:.2f} times the last one's size", len(error) - 1
+    if behind == 1:
+        return f"{apart}."
+    half, tenth = (int(np.flatnonzero(error > share * error[0])[-1]) + 1 for share in (0.5, 0.1))
+    if half == behind:
+        return f"{apart}; no layer but the last brings it to half of that."
+    return f"{apart}; it takes {half} of the {behind} layers behind it to halve that, and {tenth} to bring it to a tenth."

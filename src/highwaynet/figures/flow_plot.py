@@ -4,14 +4,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, SymmetricalLogLocator
 
-from highwaynet.analysis.records import Flow, FlowRecord
+from highwaynet.analysis.records import FlowRecord
 from highwaynet.base.arrays import Numbers
-from highwaynet.figures.findings import samples_text
-from highwaynet.figures.style import COLOURS, WIDTH, house_style, log_scale
+from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style, log_scale
 
 Style = dict[str, Any]
 # The first is wider, so that it is seen where both are the same.
@@ -85,21 +83,3 @@ def _draw_on_log(axes: Axes, lines: list[tuple[Numbers, Style]]) -> None:
             cross = {"marker": "x", "markersize": 4, "linestyle": "", "clip_on": False, "in_layout": False}
             axes.plot(zeros, np.zeros(len(zeros)), transform=axes.get_xaxis_transform(), **(style | cross))
     log_scale(axes.yaxis)
-
-
-def flow_finding(record: FlowRecord) -> str:
-    """Whether the signal passes before and after training, and if not, what is wrong."""
-    part = samples_text(record)
-    return f"Over {part}, before training the signal {_state(record.start)} After training it {_state(record.trained)}"
-
-
-def _state(flow: Flow) -> str:
-    if flow.findings:
-        return f"fails. {' '.join(flow.findings)}"
-    layers, deviation = len(flow.variance), np.sqrt(flow.variance)
-    if layers == 1:
-        return f"passes the only layer, with a standard deviation of {deviation[0]:.2g} and a gradient of length {flow.gradient[0]:.2g}."
-    return (
-        f"passes all {layers} layers: from the first to the last the standard deviation of the outputs goes from {deviation[0]:.2g} to "
-        f"{deviation[-1]:.2g}, and the length of the weights' gradient from {flow.gradient[0]:.2g} to {flow.gradient[-1]:.2g}."
-    )

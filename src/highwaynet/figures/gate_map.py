@@ -7,12 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from highwaynet.analysis.records import GatesRecord, RoutingRecord
 from highwaynet.figures.findings import number_text
-from highwaynet.figures.style import DIVERGING, FRAME, HEAT, WIDTH, Values, centred, colour_bar, finite, heat_map, house_style
+from highwaynet.figures.style import DIVERGING, FRAME, HEAT, WIDTH, Figure, Values, centred, colour_bar, finite, heat_map, house_style
 
 
 class Panel(NamedTuple):

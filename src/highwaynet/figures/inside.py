@@ -14,12 +14,7 @@ from highwaynet.analysis.records import (
     RefinementRecord,
     RoutingRecord,
 )
-from highwaynet.figures.findings import deletions_finding, gate_finding, lesion_finding, pairs_finding, routing_finding
-from highwaynet.figures.flow_plot import draw_flow, flow_finding
-from highwaynet.figures.gate_map import draw_gates
-from highwaynet.figures.lesion_plot import draw_deletions, draw_lesions, draw_pairs
-from highwaynet.figures.refinement_plot import draw_refinement, refinement_finding
-from highwaynet.figures.routing_plot import draw_route_distances, draw_routing
+from highwaynet.figures.drawings import VIEWS
 from highwaynet.figures.style import COLOURS
 
 
@@ -48,27 +43,22 @@ class Card:
 
 def cards(inside: Inside, colour: str = COLOURS[0], *, blocks: bool = False) -> Iterator[Card]:
     """The pictures for a narrow column; `blocks`: what is closed are residual blocks of two layers."""
-    if gates := inside.gates:
-        averaged = "Gates are averaged over the pixels of each map; thinner layers have fewer maps. " if gates.convolutional else ""
-        where = f"{averaged}Highway layers are numbered from 1; plain layers are not counted."
-        yield Card("Which gates open", draw_gates(gates, columns=2), f"{gate_finding(gates)} {where}")
-    if routing := inside.routing:
-        yield Card("Which routes classes take", draw_routing(routing), routing_finding(routing))
-        yield Card("How far routes are apart", draw_route_distances(routing), "Root mean squared difference of the classes' mean gates.")
-    if inside.lesions:
-        unit = (
-            "One residual block of two layers at a time is closed, so that only its shortcut is left; blocks are numbered from 1."
-            if blocks
-            else "One layer at a time is closed, so that it copies its input; layers that can be closed are numbered from 1."
-        )
-        yield Card("Which layers do the work", draw_lesions(inside.lesions, colour), f"{unit} {lesion_finding(inside.lesions[0])}")
-    if inside.pairs:
-        yield Card("Which layers depend on each other", draw_pairs(inside.pairs, columns=1), pairs_finding(inside.pairs))
-    if inside.deletions:
-        yield Card(
-            "How many layers can go, or change places", draw_deletions(inside.deletions, columns=1), deletions_finding(inside.deletions)
-        )
-    if inside.flow:
-        yield Card("Where the signal goes", draw_flow(inside.flow), flow_finding(inside.flow))
-    if inside.refinement:
-        yield Card("How layers refine an estimate", draw_refinement(inside.refinement), refinement_finding(inside.refinement))
+    first, *others = inside.lesions or (None,)
+    for record in (inside.gates, inside.routing, first, inside.pairs, inside.deletions, inside.flow, inside.refinement):
+        if record is None:
+            continue
+        view, of_lesions = VIEWS[type(record)], record is first
+        compared = {"colour": colour} if of_lesions else {}
+        texts = [_closing(blocks=blocks)] if of_lesions else []
+        texts.append(view.finding(record))
+        for drawing in view.drawings.values():
+            figure = drawing.draw(record, *(others if of_lesions else ()), narrow=True, **compared)
+            yield Card(drawing.title, figure, " ".join(filter(None, [*texts, drawing.note(record)])))
+            texts = []  # a finding stands below the first picture
+
+
+def _closing(*, blocks: bool) -> str:
+    """What closing means."""
+    if blocks:
+        return "One residual block of two layers at a time is closed, so that only its shortcut is left; blocks are numbered from 1."
+    return "One layer at a time is closed, so that it copies its input; layers that can be closed are numbered from 1."

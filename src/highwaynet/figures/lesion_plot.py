@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from highwaynet.analysis.records import DeletionsRecord, LesionsRecord, PairsRecord
 from highwaynet.figures.curves import SMALLEST
 from highwaynet.figures.findings import PART_NAMES, counted
-from highwaynet.figures.style import COLOURS, WIDTH, Values, colour_bar, count_ticks, finite, heat_map, house_style, log_scale
+from highwaynet.figures.style import COLOURS, WIDTH, Figure, Values, colour_bar, count_ticks, finite, heat_map, house_style, log_scale
 from highwaynet.runs.records import Score
 
 DASHED: Any = {"color": "#333333", "linestyle": (0, (4, 2)), "linewidth": 1.1}

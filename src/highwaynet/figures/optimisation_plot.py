@@ -4,11 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from highwaynet.figures.curves import SMALLEST
-from highwaynet.figures.style import WIDTH, house_style, kind_styles, log_scale, plain_numbers
+from highwaynet.figures.style import WIDTH, Figure, house_style, kind_styles, log_scale, plain_numbers
 
 Curves = Mapping[tuple[str, int], Sequence[float]]
 """Losses of the epochs, by kind and depth."""

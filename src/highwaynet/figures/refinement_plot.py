@@ -1,14 +1,10 @@
 """How layers refine one estimate: the way of each output to the last of its stage (Greff et al. 2017)."""
 
-import numpy as np
-import numpy.typing as npt
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from highwaynet.analysis.records import RefinementRecord
-from highwaynet.figures.findings import samples_text
 from highwaynet.figures.flow_plot import finite, marks
-from highwaynet.figures.style import COLOURS, WIDTH, house_style
+from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style
 
 NAMED = 4
 """Up to so many stages are named in the picture; more are numbered."""
@@ -17,7 +13,7 @@ GREY = "#777777"
 
 def draw_refinement(record: RefinementRecord, colour: str = COLOURS[0]) -> Figure:
     """The error by layer, and below the mean difference with its spread as a band; a dashed line stands between two stages."""
-    stages, marker = _stages(record), marks(len(record.stage))
+    stages, marker = record.places, marks(len(record.stage))
     with house_style():
         figure = Figure(figsize=(WIDTH, 5.0))
         error, difference = figure.subplots(2, 1, sharex=True)
@@ -42,33 +38,3 @@ def draw_refinement(record: RefinementRecord, colour: str = COLOURS[0]) -> Figur
         figure.align_ylabels()
         figure.legend(loc="outside upper left", ncols=2)
         return figure
-
-
-def refinement_finding(record: RefinementRecord) -> str:
-    """How far the first output of each stage is from the last, and how soon that is mended."""
-    parts = [f"Over {samples_text(record)}:"]
-    for name, places in zip(record.stages, _stages(record), strict=True):
-        parts.append(f"In the {len(places)} layers with {name} {_way(record.error[places])}")
-    bias, spread = np.abs(record.bias).max(), record.spread.max()
-    if np.isfinite([bias, spread]).all():
-        parts.append(f"The mean difference stays within ±{bias:.2g}, its standard deviation is up to {spread:.2g}.")
-    return " ".join(parts)
-
-
-def _stages(record: RefinementRecord) -> list[npt.NDArray[np.intp]]:
-    """The places of each stage's layers."""
-    return [np.flatnonzero(np.array(record.stage) == number) for number in range(len(record.stages))]
-
-
-def _way(error: npt.NDArray[np.float32]) -> str:
-    if not np.isfinite(error).all():
-        return "nothing can be compared: the last output is 0 everywhere, or not finite."
-    if not error.any():
-        return "all outputs are the same."
-    apart, behind = f"the first output differs from the last by {error[0]:.2f} times the last one's size", len(error) - 1
-    if behind == 1:
-        return f"{apart}."
-    half, tenth = (int(np.flatnonzero(error > share * error[0])[-1]) + 1 for share in (0.5, 0.1))
-    if half == behind:
-        return f"{apart}; no layer but the last brings it to half of that."
-    return f"{apart}; it takes {half} of the {behind} layers behind it to halve that, and {tenth} to bring it to a tenth."

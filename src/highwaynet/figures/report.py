@@ -1,6 +1,5 @@
 """The HTML report: one file, no external resource."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -15,7 +14,7 @@ from highwaynet.analysis.records import EvaluationRecord
 from highwaynet.base.text import loss_text, percent
 from highwaynet.data.record import DataRecord
 from highwaynet.figures.curves import Curve, draw_curves
-from highwaynet.figures.findings import PART_NAMES
+from highwaynet.figures.findings import METRICS, PART_NAMES
 from highwaynet.figures.inside import Inside, cards
 from highwaynet.figures.style import run_colours, to_svg
 from highwaynet.runs.records import EpochRecord
@@ -80,14 +79,8 @@ def distinct_labels(runs: list[ReportedRun]) -> list[str]:
 
 def _results(runs: list[ReportedRun]) -> list[tuple[str, list[str]]]:
     """Rows of the table of results: those metrics that any of the runs has."""
-    metrics: dict[str, tuple[str, Callable[[float], str]]] = {
-        "loss": ("loss", loss_text),
-        "accuracy": ("accuracy", percent),
-        "rmse": ("RMSE", lambda value: f"{value:.4g}"),
-        "r2": ("R²", lambda value: f"{value:.3f}"),
-    }
     rows = []
-    for metric, (heading, text) in metrics.items():
+    for metric, (heading, text) in METRICS.items():
         for part, name in PART_NAMES.items():
             scores = [getattr(run.evaluation, part) for run in runs]
             values = [getattr(score, metric) if score else None for score in scores]

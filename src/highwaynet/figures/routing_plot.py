@@ -6,27 +6,26 @@ from typing import Any
 
 import numpy as np
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 
 from highwaynet.analysis.records import RoutingRecord
-from highwaynet.base.errors import InputError
+from highwaynet.base.errors import InputError, unknown
 from highwaynet.figures.gate_map import label_gates, layer_map, map_grid
-from highwaynet.figures.style import DIVERGING, WIDTH, centred, colour_bar, finite, heat_map, house_style
+from highwaynet.figures.style import DIVERGING, WIDTH, Figure, centred, colour_bar, finite, heat_map, house_style
 
 NAMED = 20
 """Up to so many classes are named along the axes."""
 
 
-def draw_routing(record: RoutingRecord, classes: Sequence[int] | None = None, columns: int = 2) -> Figure:
+def draw_routing(record: RoutingRecord, classes: Sequence[int | str] | None = None, columns: int = 2) -> Figure:
     """For each class a heat map of its mean gates minus the mean over all samples, all with the same colours.
 
     Args:
         record: What is drawn.
-        classes: Their numbers, from 0; by default the first two.
+        classes: Their names, or their numbers from 0; by default the first two.
         columns: How many maps stand side by side; 2 are as wide as a phone.
     """
     count = len(record.class_names)
-    chosen = range(min(2, count)) if classes is None else classes
+    chosen = range(min(2, count)) if classes is None else [_number(record.class_names, one) for one in classes]
     if not chosen or not all(0 <= number < count for number in chosen):
         raise InputError(f"classes = {list(chosen)}: give numbers from 0 to {count - 1}")
     differences = record.class_mean[list(chosen)] - record.mean
@@ -41,6 +40,15 @@ def draw_routing(record: RoutingRecord, classes: Sequence[int] | None = None, co
         label_gates(grid, columns, record)
         colour_bar(image, grid, "gate output minus mean over all samples", wide=True)
         return figure
+
+
+def _number(names: Sequence[str], one: int | str) -> int:
+    """The number of a class that is given by its name, or by its number."""
+    if not isinstance(one, str):
+        return int(one)
+    if one not in names:
+        raise unknown("class", one, names)
+    return names.index(one)
 
 
 def class_title(name: str) -> str:

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from highwaynet.figures.curves import SMALLEST
 from highwaynet.figures.findings import counted
 from highwaynet.figures.settings_plot import draw_settings
-from highwaynet.figures.style import COLOURS, DASHES, KIND_COLOURS, WIDTH, Values, house_style, kind_styles, log_scale
+from highwaynet.figures.style import COLOURS, DASHES, KIND_COLOURS, WIDTH, Figure, Values, house_style, kind_styles, log_scale
 from highwaynet.search.results import ConfigurationResult, StudyResult, TrialResult
 
 NAMES = {"train-loss": "mean training loss", "validation-loss": "mean validation loss", "validation-accuracy": "validation accuracy"}

@@ -7,11 +7,10 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
-from highwaynet.figures.style import FRAME, HEAT, WIDTH, house_style
+from highwaynet.figures.style import FRAME, HEAT, WIDTH, Figure, house_style
 from highwaynet.search.results import ConfigurationResult, StudyResult, TrialResult
 
 APART = 0.14

@@ -5,17 +5,18 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from itertools import cycle
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.figure
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
@@ -32,6 +33,8 @@ FRAME = "#555555"
 
 # A picture is as wide as a phone in its own units, so that its text is never scaled below its size there.
 WIDTH = 4.3
+PIXELS = 100
+"""How many of a notebook's pixels an inch of a figure has; the picture itself has twice as many."""
 
 _SETTINGS: Any = {
     "font.family": "DejaVu Sans",
@@ -62,7 +65,14 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def rendered(figure: Figure, form: str, metadata: dict[str, str | None]) -> bytes:
+class Figure(matplotlib.figure.Figure):
+    """A figure that belongs to no window and is not kept by pyplot; notebooks show it, also if pyplot was never imported."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        return to_png(deepcopy(self)), shown_size(self)  # drawing changes the layout from which a figure is drawn again
+
+
+def rendered(figure: matplotlib.figure.Figure, form: str, metadata: dict[str, str | None]) -> bytes:
     """The picture as a file of this format."""
     buffer = io.BytesIO()
     with house_style(), warnings.catch_warnings():  # the settings for vector pictures count when they are written
@@ -71,13 +81,24 @@ def rendered(figure: Figure, form: str, metadata: dict[str, str | None]) -> byte
     return buffer.getvalue()
 
 
-def to_svg(figure: Figure) -> str:
+def to_svg(figure: matplotlib.figure.Figure) -> str:
     """The picture as an SVG element for a page: no size of its own, the same text for the same data."""
     text = rendered(figure, "svg", {"Date": None, "Creator": None}).decode()
     svg = text[text.index("<svg") :]
     head, closing, rest = svg.partition(">")
     attributes = [part for part in head.split() if not part.startswith(("width=", "height="))]
     return " ".join(attributes) + closing + rest
+
+
+def to_png(figure: matplotlib.figure.Figure) -> bytes:
+    """The picture as a PNG file, the same for the same data."""
+    return rendered(figure, "png", {"Software": None})
+
+
+def shown_size(figure: matplotlib.figure.Figure) -> dict[str, int]:
+    """Width and height in a notebook's pixels."""
+    width, height = (round(PIXELS * inches) for inches in figure.get_size_inches())
+    return {"width": width, "height": height}
 
 
 class _PlainNumbers(LogFormatter):

@@ -1,0 +1,148 @@
+"""How each kind of record is drawn and told: one table, for the commands, the report and notebooks.
+
+Importing this module gives records their pictures: their `plot` and what notebooks show of them find it through `base/display.py`.
+matplotlib is imported when something is drawn: without it, records can still be told in words.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from highwaynet.analysis.records import (
+    AnalysisRecord,
+    DeletionsRecord,
+    EvaluationRecord,
+    FlowRecord,
+    GatesRecord,
+    LesionsRecord,
+    PairsRecord,
+    RefinementRecord,
+    RoutingRecord,
+)
+from highwaynet.base import display
+from highwaynet.base.errors import InputError, unknown
+from highwaynet.figures.captions import caption
+from highwaynet.figures.findings import (
+    METRICS,
+    PART_NAMES,
+    deletions_finding,
+    flow_finding,
+    gate_finding,
+    lesion_finding,
+    pairs_finding,
+    refinement_finding,
+    routing_finding,
+)
+from highwaynet.figures.fragments import fragment, picture, table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One picture of a record."""
+
+    title: str
+    """The heading above it."""
+    home: str
+    """Module and function that draw it."""
+    narrow: dict[str, Any] = field(default_factory=dict)
+    """Arguments of that function for a page as wide as a phone."""
+    note: Callable[[Any], str] = lambda record: ""
+    """What has to be known to read it."""
+
+    def draw(self, record: AnalysisRecord, *others: AnalysisRecord, narrow: bool = False, **options: Any) -> "Figure":
+        """The figure, with other records of the same kind to compare with if the function takes several."""
+        module, function = self.home.split(".")
+        draw = getattr(import_module(f"highwaynet.figures.{module}"), function)
+        figure: Figure = draw([record, *others] if others else record, **(self.narrow if narrow else {}) | options)
+        return figure
+
+
+@dataclass(frozen=True)
+class View:
+    """All that is shown of one kind of record."""
+
+    finding: Callable[[Any], str]
+    """The record in words."""
+    drawings: Mapping[str, Drawing]
+    """By the name of the file; the first is the main one."""
+
+
+def _gate_note(record: GatesRecord) -> str:
+    averaged = "Gates are averaged over the pixels of each map; thinner layers have fewer maps. " if record.convolutional else ""
+    return f"{averaged}Highway layers are numbered from 1; plain layers are not counted."
+
+
+def _distance_note(record: RoutingRecord) -> str:
+    return "Root mean squared difference of the classes' mean gates."
+
+
+VIEWS: dict[type[AnalysisRecord], View] = {
+    GatesRecord: View(gate_finding, {"gates": Drawing("Which gates open", "gate_map.draw_gates", {"columns": 2}, _gate_note)}),
+    RoutingRecord: View(
+        routing_finding,
+        {
+            "routing": Drawing("Which routes classes take", "routing_plot.draw_routing"),
+            "route-distances": Drawing("How far routes are apart", "routing_plot.draw_route_distances", note=_distance_note),
+        },
+    ),
+    LesionsRecord: View(lesion_finding, {"lesions": Drawing("Which layers do the work", "lesion_plot.draw_lesions")}),
+    PairsRecord: View(pairs_finding, {"pairs": Drawing("Which layers depend on each other", "lesion_plot.draw_pairs", {"columns": 1})}),
+    DeletionsRecord: View(
+        deletions_finding,
+        {"deletions": Drawing("How many layers can go, or change places", "lesion_plot.draw_deletions", {"columns": 1})},
+    ),
+    FlowRecord: View(flow_finding, {"flow": Drawing("Where the signal goes", "flow_plot.draw_flow")}),
+    RefinementRecord: View(refinement_finding, {"refinement": Drawing("How layers refine an estimate", "refinement_plot.draw_refinement")}),
+}
+
+
+def _plot(
+    view: View, record: AnalysisRecord, *, which: str | None = None, others: Sequence[AnalysisRecord] = (), **options: Any
+) -> "Figure":
+    """One of a record's pictures, by default the main one."""
+    _need_matplotlib(f"{type(record).__name__}.plot()")
+    name = next(iter(view.drawings)) if which is None else which
+    if name not in view.drawings:
+        raise unknown("picture", name, view.drawings)
+    return view.drawings[name].draw(record, *others, **options)
+
+
+def _as_html(view: View, record: AnalysisRecord) -> str:
+    """What was looked at, what was found, and all pictures."""
+    texts = [caption(record), view.finding(record)]
+    try:
+        _need_matplotlib("The picture")
+    except InputError as error:
+        return fragment([*texts, f"{error}"])
+    shown = [picture(drawing.title, drawing.note(record), drawing.draw(record)) for drawing in view.drawings.values()]
+    return fragment(texts, *shown)
+
+
+def _need_matplotlib(what: str) -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InputError(f"{what} needs the package matplotlib; pip install 'highwaynet[figures]'") from error
+
+
+def _evaluation_as_html(record: EvaluationRecord) -> str:
+    """A row for each part of the data; those metrics that the run has."""
+    parts = {name: score for part, name in PART_NAMES.items() if (score := getattr(record, part)) is not None}
+    metrics = {metric: shown for metric, shown in METRICS.items() if getattr(record.test, metric) is not None}
+    rows = [
+        [name, *(write(getattr(score, metric)) for metric, (_, write) in metrics.items()), f"{score.samples:,}"]
+        for name, score in parts.items()
+    ]
+    headings = ["", *(heading for heading, _ in metrics.values()), "samples"]
+    return fragment([f"{record.parameters:,} parameters"], table(headings, rows))
+
+
+for _kind, _view in VIEWS.items():
+    display.plot.register(_kind, partial(_plot, _view))
+    display.as_html.register(_kind, partial(_as_html, _view))
+display.as_html.register(EvaluationRecord, _evaluation_as_html)
