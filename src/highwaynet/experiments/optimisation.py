@@ -243,8 +243,8 @@ def _draw(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
         text += f" On the left {lost} of {len(tried)} runs diverged; the best one of each network is drawn."
     if diverged := sum(not run.finished for runs in right.values() for run in runs):
         text += f" {diverged} of the runs on the right diverged; means are over the others."
-    curves = ({network: _mean_curve(runs) for network, runs in panel.items()} for panel in (left, right))
-    return {"fig1": (draw_optimisation(*curves, top), text)}
+    best, mean = ({network: _mean_curve(runs) for network, runs in panel.items()} for panel in (left, right))
+    return {"fig1": (draw_optimisation(best, mean, top), text)}
 
 
 def _mean_curve(runs: Sequence["RunEvidence"]) -> list[float]:
