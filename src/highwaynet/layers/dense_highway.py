@@ -14,6 +14,7 @@ from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Carry, Init
 from highwaynet.layers.observation import Observer
+from highwaynet.layers.old_calls import accepts_old
 from highwaynet.layers.recomputation import through
 from highwaynet.layers.stacking import fused, fused_inside, open_layers, stacked_parameters, without_layers
 
@@ -47,11 +48,12 @@ class DenseHighway(nn.Module):
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
+    @accepts_old(positional="layers")
     def __init__(
         self,
         width: int,
-        layers: int | None = None,
         *,
+        layers: int | None = None,
         activation: Activation = "tanh",
         gate_bias: GateBias = "auto",
         depth: int | None = None,

@@ -10,6 +10,7 @@ from highwaynet.layers.activations import activation_function
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
+from highwaynet.layers.old_calls import accepts_old
 from highwaynet.layers.recomputation import through
 from highwaynet.layers.stacking import fused, fused_inside, open_layers, stacked_parameters, start_stack_, without_layers
 
@@ -36,11 +37,12 @@ class DenseResidual(nn.Module):
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
+    @accepts_old(positional="layers")
     def __init__(
         self,
         width: int,
-        layers: int = 1,
         *,
+        layers: int = 1,
         activation: Activation = "tanh",
         init: Init = "glorot-uniform",
         init_std: float = DEFAULT_STD,

@@ -95,7 +95,7 @@ def build_dense(spec: NetworkSpec, inputs: int, outputs: int, generator: Generat
     if spec.kind == "highway":
         stack = DenseHighway(
             width,
-            spec.depth - 1,
+            layers=spec.depth - 1,
             activation=spec.activation,
             gate_bias="auto" if spec.gate_bias is None else spec.gate_bias,
             depth=spec.depth,
