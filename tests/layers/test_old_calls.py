@@ -22,6 +22,7 @@ from highwaynet import (
     DenseMaxout,
     DensePlain,
     DenseResidual,
+    auto_gate_bias,
 )
 
 Make = Callable[[], object]
@@ -44,6 +45,16 @@ OLD_AND_NEW: list[tuple[Make, Make, str]] = [
     (lambda: ConvResidual(inputs=3), lambda: ConvResidual(3), "ConvResidual(inputs=3) → ConvResidual(in_channels=3)"),
     (lambda: ConvResidual(3, outputs=4), lambda: ConvResidual(3, 4), "ConvResidual(outputs=4) → ConvResidual(out_channels=4)"),
     (lambda: ConvHighway(3, kernel=5), lambda: ConvHighway(3, 5), "ConvHighway(kernel=5) → ConvHighway(kernel_size=5)"),
+    (
+        lambda: auto_gate_bias(20, convolutional=True),
+        lambda: auto_gate_bias(20, family="convolutional"),
+        "auto_gate_bias(convolutional=True) → auto_gate_bias(family='convolutional')",
+    ),
+    (
+        lambda: auto_gate_bias(20, convolutional=False),
+        lambda: auto_gate_bias(20),
+        "auto_gate_bias(convolutional=False) → auto_gate_bias(family='dense')",
+    ),
 ]
 
 
@@ -82,6 +93,10 @@ def test_each_old_name_of_a_call_has_its_warning() -> None:
             "ConvPlain() got kernel_size and also kernel, its old name: give only kernel_size",
         ),
         (lambda: DenseHighway(5, 3, layers=3), "DenseHighway() got layers twice: give it only as a keyword"),
+        (
+            lambda: auto_gate_bias(5, family="dense", convolutional=True),
+            "auto_gate_bias() got family and also convolutional, its old name: give only family",
+        ),
         (lambda: DenseHighway(5, 3, "relu"), "DenseHighway.__init__() takes 2 positional arguments but 4 were given"),
         (lambda: ConvPlain(3, 4, channels=5), "ConvPlain.__init__() got an unexpected keyword argument 'channels'"),
         (DensePlain, "DensePlain.__init__() missing 1 required positional argument: 'in_features'"),
@@ -97,6 +112,7 @@ def test_signatures_are_those_of_the_new_form() -> None:
     assert list(parameters)[:3] == ["in_features", "out_features", "layers"]
     assert parameters["layers"].kind is inspect.Parameter.KEYWORD_ONLY
     assert list(inspect.signature(ConvPlain).parameters)[:3] == ["in_channels", "out_channels", "kernel_size"]
+    assert list(inspect.signature(auto_gate_bias).parameters) == ["depth", "family"]
 
 
 def test_sizes_are_attributes_as_in_pytorch() -> None:

@@ -66,7 +66,7 @@ class ConvHighway(nn.Module):
         self.channels = channels
         self.activation, self.carry, self.init, self.init_std = activation, carry, init, init_std
         self.gate_init: Init = gate_init or ("glorot-normal" if init == "he" else init)
-        self.start_gate_bias = resolve_gate_bias(gate_bias, depth or 1, convolutional=True)
+        self.start_gate_bias = resolve_gate_bias(gate_bias, depth or 1, family="convolutional")
         self.closed_layers = frozenset()
         self._act = activation_function(activation)
         self.weight = nn.Parameter(torch.empty(parts * channels, channels, kernel_size, kernel_size))

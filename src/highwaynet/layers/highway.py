@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
+from highwaynet.layers.names import Family
 from highwaynet.layers.observation import Observer
 
 
@@ -58,8 +59,8 @@ class Highway(nn.Module):
                 # A second sigmoid would leave the gate half open for ever.
                 raise ValueError(f"{name} ends in {type(last).__name__}: give its pre-activation, Highway applies the sigmoid")
             if gate_bias is not None:
-                convolutional = type(last).__name__.startswith("Conv")
-                start = resolve_gate_bias(gate_bias, depth, convolutional=convolutional)
+                family: Family = "convolutional" if type(last).__name__.startswith("Conv") else "dense"
+                start = resolve_gate_bias(gate_bias, depth, family=family)
                 self.start_gate_bias = start
                 _set_bias(name, last, sign * start)
 

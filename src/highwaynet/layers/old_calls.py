@@ -7,20 +7,28 @@ import inspect
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def accepts_old(*, positional: str | None = None, **names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+class Changed(NamedTuple):
+    """The new form of an argument whose values have changed with its name."""
+
+    name: str
+    value: Callable[[Any], object]
+    """From an old value to the new one."""
+
+
+def accepts_old(*, positional: str | None = None, **names: str | Changed) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function or an ``__init__`` accept calls in their old form, each with a FutureWarning.
 
     The signature stays that of the new form, for `inspect` as for type checkers.
 
     Args:
         positional: A keyword-only argument that was the last positional one before.
-        **names: The new name of each argument, by its old name.
+        **names: The new name (or form) of each argument, by its old name.
 
     >>> @accepts_old(positional="layers", wide="width")
     ... def stack(width, *, layers=1):
@@ -46,11 +54,13 @@ def accepts_old(*, positional: str | None = None, **names: str) -> Callable[[Cal
                 *args, kwargs[positional] = args  # type: ignore[assignment]
                 _warn(f"{called}(…, {kwargs[positional]!r})", f"{called}(…, {positional}={kwargs[positional]!r})")
             for old in [name for name in names if name in kwargs]:
-                new = names[old]
+                changed = names[old]
+                new, convert = (changed, None) if isinstance(changed, str) else changed
                 if new in given:
                     raise TypeError(f"{called}() got {new} and also {old}, its old name: give only {new}")
-                kwargs[new] = kwargs.pop(old)
-                _warn(f"{called}({old}={kwargs[new]!r})", f"{called}({new}={kwargs[new]!r})")
+                value = kwargs.pop(old)
+                kwargs[new] = value if convert is None else convert(value)
+                _warn(f"{called}({old}={value!r})", f"{called}({new}={kwargs[new]!r})")
             return function(*args, **kwargs)
 
         return call

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from highwaynet.layers.names import Family
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import (
     Companion,
@@ -131,4 +132,5 @@ def _kind(part: Conv | Dense) -> str:
 def _bias(spec: NetworkSpec) -> float:
     from highwaynet.layers.gates import resolve_gate_bias  # torch loads with it
 
-    return resolve_gate_bias("auto" if spec.gate_bias is None else spec.gate_bias, spec.depth, convolutional=spec.preset.convolutional)
+    family: Family = "convolutional" if spec.preset.convolutional else "dense"
+    return resolve_gate_bias("auto" if spec.gate_bias is None else spec.gate_bias, spec.depth, family=family)
