@@ -1,5 +1,7 @@
 """Convolutional highway layer (Srivastava, Greff and Schmidhuber 2015, section 3): H and T see the same window of the maps."""
 
+from typing import TYPE_CHECKING, Literal, overload
+
 import torch
 from torch import Generator, Tensor, nn
 
@@ -109,6 +111,15 @@ class ConvHighway(nn.Module):
         """Its weights, a view of shape (1, channels, channels, kernel_size, kernel_size) or (1, 0, …)."""
         return self.weight[None, 2 * self.channels :]
 
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[False] = False) -> Tensor: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[True]) -> tuple[Tensor, ...]: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: bool) -> Tensor | tuple[Tensor, ...]: ...
+
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
         """The output y; with `return_gates` also T, and C of an independent carry gate, all of the shape of x.
 
@@ -133,6 +144,9 @@ class ConvHighway(nn.Module):
         y = mix(x, h, *opened)
         self._tell(y, h, opened)
         return (y, *opened) if return_gates else y
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def _tell(self, y: Tensor, h: Tensor, gates: tuple[Tensor, ...]) -> None:
         if self.observer is not None:

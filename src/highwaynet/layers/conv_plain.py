@@ -1,5 +1,7 @@
 """Convolutional plain layer y = activation(W∗x + b): the layer that changes the number of maps, and the twin of a highway layer."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Generator, Tensor, nn
 
@@ -91,6 +93,9 @@ class ConvPlain(nn.Module):
         if self.observer is not None:
             self.observer(1, output=y, state=y, axis=1)
         return y
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def extra_repr(self) -> str:
         """What printing the module shows."""

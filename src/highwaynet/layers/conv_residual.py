@@ -1,5 +1,7 @@
 """Convolutional residual block: the basic block of He et al. 2015, "Deep Residual Learning for Image Recognition"."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Generator, Tensor, nn
 
@@ -105,3 +107,6 @@ class ConvResidual(nn.Module):
         if self.observer is not None:
             self.observer(1, output=y, state=state, axis=1)
         return y
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward

@@ -1,6 +1,7 @@
 """Dense plain layers y = H(x), one or many: the paper's rival of highway layers, and its way to change the width."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
@@ -94,6 +95,9 @@ class DensePlain(nn.Module):
         if (y := fused(self, x)) is not None:
             return y
         return through(self._layer, x, list(zip(self.weight.unbind(), self.bias.unbind(), strict=True)), self.recomputes)
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def _observed(self, x: Tensor, observer: Observer) -> Tensor:
         """As `forward`, telling the observer about each layer."""

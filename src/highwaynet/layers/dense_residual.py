@@ -1,6 +1,7 @@
 """Dense residual layers y = x + H(x), one or many: He et al. 2015's shortcut around a dense transform."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -71,6 +72,9 @@ class DenseResidual(nn.Module):
         if (y := fused(self, x)) is not None:
             return y
         return through(self._layer, x, open_layers(self), self.recomputes)
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def _observed(self, x: Tensor, observer: Observer) -> Tensor:
         """As `forward`, telling the observer about each layer; the state is what the layer adds."""

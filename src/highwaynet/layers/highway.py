@@ -1,5 +1,7 @@
 """Highway around any module (Srivastava, Greff and Schmidhuber 2015, https://arxiv.org/abs/1507.06228)."""
 
+from typing import TYPE_CHECKING, Literal, overload
+
 import torch
 from torch import Tensor, nn
 
@@ -75,6 +77,15 @@ class Highway(nn.Module):
         """One: the layer itself."""
         return 1
 
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[False] = False) -> Tensor: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[True]) -> tuple[Tensor, ...]: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: bool) -> Tensor | tuple[Tensor, ...]: ...
+
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
         """The layer's output y; with `return_gates` also T, and C if there is a carry gate: (y, T) or (y, T, C)."""
         if 1 in self.closed_layers:
@@ -97,6 +108,9 @@ class Highway(nn.Module):
         if not return_gates:
             return y
         return (y, t) if c is None else (y, t, c)
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
 
 def _last_layer(module: nn.Module) -> nn.Module:

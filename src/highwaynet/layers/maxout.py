@@ -1,5 +1,7 @@
 """Maxout layers (Goodfellow et al. 2013): the largest of several linear pieces, unit by unit or map by map."""
 
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
@@ -77,6 +79,9 @@ class DenseMaxout(nn.Module):
         """From (batch, in_features) to (batch, out_features)."""
         return _told(self.observer, _largest(F.linear(x, self.weight, self.bias), self.pieces))
 
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
+
     def extra_repr(self) -> str:
         """What printing the module shows."""
         return f"{self.in_features}, {self.out_features}, pieces={self.pieces}"
@@ -146,6 +151,9 @@ class ConvMaxout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """From (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
         return _told(self.observer, _largest(convolve(x, self.weight, self.bias, padding=self.padding), self.pieces))
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def extra_repr(self) -> str:
         """What printing the module shows."""
