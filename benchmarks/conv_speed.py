@@ -39,7 +39,7 @@ class NaiveHighway(nn.Module):
 
     def __init__(self, layer: ConvHighway) -> None:
         super().__init__()
-        self.h, self.t = (nn.Conv2d(layer.channels, layer.channels, layer.kernel, padding=layer.kernel // 2) for _ in range(2))
+        self.h, self.t = (nn.Conv2d(layer.channels, layer.channels, layer.kernel_size, padding=layer.kernel_size // 2) for _ in range(2))
         with torch.no_grad():
             for convolution, weight, bias in zip((self.h, self.t), layer.weight.chunk(2), layer.bias.chunk(2), strict=True):
                 convolution.weight.copy_(weight)

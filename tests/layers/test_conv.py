@@ -18,7 +18,7 @@ class NaiveHighway(nn.Module):
 
     def __init__(self, layer: ConvHighway) -> None:
         super().__init__()
-        channels, kernel = layer.channels, layer.kernel
+        channels, kernel = layer.channels, layer.kernel_size
         self.h, self.t = (nn.Conv2d(channels, channels, kernel) for _ in range(2))
         near, far = (kernel - 1) // 2, kernel // 2
         self.pad = nn.ZeroPad2d((near, far, near, far))
@@ -148,7 +148,7 @@ class TestConvHighway:
         ("make", "sentence"),
         [
             (lambda: ConvHighway(4, carry="none"), "unknown carry 'none'"),
-            (lambda: ConvHighway(4, 0), "kernel = 0: must be at least 1"),
+            (lambda: ConvHighway(4, 0), "kernel_size = 0: must be at least 1"),
             (lambda: ConvHighway(4, activation="swish"), "unknown activation 'swish'"),
             (
                 lambda: ConvHighway(4)(torch.zeros(1, 3, 8, 8)),

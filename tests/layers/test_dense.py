@@ -146,6 +146,8 @@ def test_a_thousand_layers_take_a_step_with_a_gradient_in_every_layer() -> None:
         (lambda: DenseHighway(5, activation="swish"), "unknown activation 'swish'"),
         (lambda: DenseHighway(5, carry="both"), "unknown carry 'both'"),
         (lambda: DenseHighway(5, init="zeros"), "unknown init 'zeros'"),
+        (lambda: DensePlain(0), "in_features = 0: must be at least 1"),
+        (lambda: DensePlain(5, 0), "out_features = 0: must be at least 1"),
         (lambda: DensePlain(5, 6, layers=2), "only a single layer can change the width"),
         (lambda: DenseResidual(5, layers=-2), "layers = -2"),
     ],
@@ -156,4 +158,4 @@ def test_wrong_arguments_are_refused(make: object, message: str) -> None:
 
 
 def test_printing_a_stack_says_what_it_is() -> None:
-    assert "width=50, layers=49, activation=tanh, gate_bias=-2, carry=coupled" in repr(DenseHighway(50, 49, gate_bias=-2))
+    assert "width=50, layers=49, activation=tanh, gate_bias=-2, carry=coupled" in repr(DenseHighway(50, layers=49, gate_bias=-2))

@@ -5,6 +5,7 @@ import torch
 
 from highwaynet import DenseHighway, auto_gate_bias
 from highwaynet.layers.gates import mix, resolve_gate_bias
+from highwaynet.layers.names import FamilyName
 
 
 def leaves(*count: int) -> list[torch.Tensor]:
@@ -36,21 +37,26 @@ def test_mixing_is_exact_at_both_ends_for_any_size_of_number() -> None:
     assert torch.equal(mix(x, h, torch.ones(4)), h)
 
 
-@pytest.mark.parametrize("convolutional", [False, True])
-def test_auto_bias_falls_with_depth_within_its_limits(convolutional: bool) -> None:
-    biases = [auto_gate_bias(depth, convolutional=convolutional) for depth in range(2000)]
+@pytest.mark.parametrize(("family", "least"), [("dense", pytest.approx(-7.9, abs=0.01)), ("convolutional", -4.0)])
+def test_auto_bias_falls_with_depth_within_its_limits(family: FamilyName, least: object) -> None:
+    biases = [auto_gate_bias(depth, family=family) for depth in range(2000)]
     assert biases[10] == -1.0
     assert max(biases) == -1.0
-    assert min(biases) == (-4.0 if convolutional else pytest.approx(-7.9, abs=0.01))
+    assert min(biases) == least
     assert biases == sorted(biases, reverse=True)
 
 
 def test_auto_bias_of_convolutional_networks_is_the_papers_guideline() -> None:
-    assert [auto_gate_bias(depth, convolutional=True) for depth in (10, 20, 30)] == [-1.0, -2.0, -3.0]
+    assert [auto_gate_bias(depth, family="convolutional") for depth in (10, 20, 30)] == [-1.0, -2.0, -3.0]
 
 
 def test_auto_bias_of_dense_networks_goes_from_10_to_100_layers_evenly_in_the_logarithm() -> None:
     assert [round(auto_gate_bias(depth), 3) for depth in (10, 31, 32, 50, 99, 100)] == [-1, -2.474, -2.515, -3.097, -3.987, -4]
+
+
+def test_an_unknown_family_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown family 'round': choose one of dense, convolutional"):
+        auto_gate_bias(10, family="round")  # type: ignore[arg-type]
 
 
 def test_the_bias_is_on_the_transform_gate_and_nowhere_else() -> None:

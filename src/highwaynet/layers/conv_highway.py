@@ -1,5 +1,7 @@
 """Convolutional highway layer (Srivastava, Greff and Schmidhuber 2015, section 3): H and T see the same window of the maps."""
 
+from typing import TYPE_CHECKING, Literal, overload
+
 import torch
 from torch import Generator, Tensor, nn
 
@@ -10,17 +12,18 @@ from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Carry, Init
 from highwaynet.layers.observation import Observer
+from highwaynet.layers.old_calls import accepts_old
 
 
 class ConvHighway(nn.Module):
     """One highway layer on maps: y = H·T + x·C with H = activation(W_H∗x + b_H), T = sigmoid(W_T∗x + b_T).
 
-    All parts share one convolution: `weight` (parts·channels, channels, kernel, kernel) and `bias` (parts·channels) hold H, T and,
-    with an independent carry gate, C below each other. Maps are zero-padded, so that they keep their size, and held channels-last.
+    All parts share one convolution: `weight` (parts·channels, channels, kernel_size, kernel_size) and `bias` (parts·channels) hold H, T
+    and, with an independent carry gate, C below each other. Maps are zero-padded, so that they keep their size, and held channels-last.
 
     Args:
         channels: Number of maps, in and out.
-        kernel: Size of the square window, odd or even.
+        kernel_size: Size of the square window, odd or even.
         activation: relu, tanh, sigmoid or identity.
         gate_bias: Start value of b_T, or "auto": −depth/10 within [−4, −1]. An independent carry gate starts at −gate_bias.
         depth: Layers of the whole network, for "auto"; 1 where it is left out.
@@ -42,10 +45,11 @@ class ConvHighway(nn.Module):
     num_layers = 1
     observer: Observer | None = None
 
+    @accepts_old(kernel="kernel_size")
     def __init__(
         self,
         channels: int,
-        kernel: int = 3,
+        kernel_size: int = 3,
         *,
         activation: Activation = "relu",
         gate_bias: GateBias = "auto",
@@ -59,15 +63,15 @@ class ConvHighway(nn.Module):
         super().__init__()
         if carry not in {"coupled", "independent"}:
             raise ValueError(f"unknown carry {carry!r}: choose coupled or independent")
-        check_window(kernel)
+        check_window(kernel_size)
         parts = 2 if carry == "coupled" else 3
-        self.channels, self.kernel = channels, kernel
+        self.channels = channels
         self.activation, self.carry, self.init, self.init_std = activation, carry, init, init_std
         self.gate_init: Init = gate_init or ("glorot-normal" if init == "he" else init)
-        self.start_gate_bias = resolve_gate_bias(gate_bias, depth or 1, convolutional=True)
+        self.start_gate_bias = resolve_gate_bias(gate_bias, depth or 1, family="convolutional")
         self.closed_layers = frozenset()
         self._act = activation_function(activation)
-        self.weight = nn.Parameter(torch.empty(parts * channels, channels, kernel, kernel))
+        self.weight = nn.Parameter(torch.empty(parts * channels, channels, kernel_size, kernel_size))
         self.bias = nn.Parameter(torch.empty(parts * channels))
         self.reset_parameters(generator)
 
@@ -81,13 +85,20 @@ class ConvHighway(nn.Module):
                 part.fill_(start)
 
     @property
+    def kernel_size(self) -> int:
+        """Size of the square window."""
+        return self.weight.shape[-1]
+
+    kernel = kernel_size  # the old name; it gives no warning, since torch.jit.trace reads all attributes
+
+    @property
     def gate_bias(self) -> Tensor:
         """The transform gate biases b_T, a view of shape (1, channels): a layer and its maps, as in a dense stack."""
         return self.bias[None, self.channels : 2 * self.channels]
 
     @property
     def gate_weight(self) -> Tensor:
-        """The transform gate weights W_T, a view of shape (1, channels, channels, kernel, kernel)."""
+        """The transform gate weights W_T, a view of shape (1, channels, channels, kernel_size, kernel_size)."""
         return self.weight[None, self.channels : 2 * self.channels]
 
     @property
@@ -97,8 +108,17 @@ class ConvHighway(nn.Module):
 
     @property
     def carry_weight(self) -> Tensor:
-        """Its weights, a view of shape (1, channels, channels, kernel, kernel) or (1, 0, …)."""
+        """Its weights, a view of shape (1, channels, channels, kernel_size, kernel_size) or (1, 0, …)."""
         return self.weight[None, 2 * self.channels :]
+
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[False] = False) -> Tensor: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[True]) -> tuple[Tensor, ...]: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: bool) -> Tensor | tuple[Tensor, ...]: ...
 
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
         """The output y; with `return_gates` also T, and C of an independent carry gate, all of the shape of x.
@@ -125,6 +145,9 @@ class ConvHighway(nn.Module):
         self._tell(y, h, opened)
         return (y, *opened) if return_gates else y
 
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
+
     def _tell(self, y: Tensor, h: Tensor, gates: tuple[Tensor, ...]) -> None:
         if self.observer is not None:
             self.observer(1, output=y, state=h, transform=gates[0], carry=gates[1] if len(gates) > 1 else None, axis=1)
@@ -132,5 +155,6 @@ class ConvHighway(nn.Module):
     def extra_repr(self) -> str:
         """What printing the module shows."""
         return (
-            f"{self.channels}, kernel={self.kernel}, activation={self.activation}, gate_bias={self.start_gate_bias:g}, carry={self.carry}"
+            f"{self.channels}, kernel_size={self.kernel_size}, activation={self.activation}, "
+            f"gate_bias={self.start_gate_bias:g}, carry={self.carry}"
         )

@@ -1,5 +1,7 @@
 """Convolutional plain layer y = activation(W∗x + b): the layer that changes the number of maps, and the twin of a highway layer."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Generator, Tensor, nn
 
@@ -8,15 +10,16 @@ from highwaynet.layers.convolution import Padding, check_window, convolve
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
+from highwaynet.layers.old_calls import accepts_old
 
 
 class ConvPlain(nn.Module):
     """A convolution, batch norm if wanted, and an activation.
 
     Args:
-        inputs: Channels of the input.
-        outputs: Channels of the output.
-        kernel: Size of the square window.
+        in_channels: Channels of the input.
+        out_channels: Channels of the output.
+        kernel_size: Size of the square window.
         stride: Step of the window.
         padding: Zeros on each side, or "same": as many as keep the size at stride 1.
         activation: relu, tanh, sigmoid or identity.
@@ -32,11 +35,12 @@ class ConvPlain(nn.Module):
     num_layers = 1
     observer: Observer | None = None
 
+    @accepts_old(inputs="in_channels", outputs="out_channels", kernel="kernel_size")
     def __init__(
         self,
-        inputs: int,
-        outputs: int,
-        kernel: int = 3,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int = 3,
         *,
         stride: int = 1,
         padding: Padding = "same",
@@ -47,13 +51,13 @@ class ConvPlain(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
-        self.kernel, self.stride, self.activation, self.init, self.init_std = kernel, stride, activation, init, init_std
+        self.stride, self.activation, self.init, self.init_std = stride, activation, init, init_std
         self._act = activation_function(activation)
-        check_window(kernel, padding, stride)
+        check_window(kernel_size, padding, stride)
         self.padding = padding
-        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel, kernel))
-        self.bias = None if norm else nn.Parameter(torch.empty(outputs))
-        self.norm = nn.BatchNorm2d(outputs) if norm else None
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels, kernel_size, kernel_size))
+        self.bias = None if norm else nn.Parameter(torch.empty(out_channels))
+        self.norm = nn.BatchNorm2d(out_channels) if norm else None
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
@@ -65,15 +69,35 @@ class ConvPlain(nn.Module):
         if self.norm is not None:
             self.norm.reset_parameters()
 
+    @property
+    def in_channels(self) -> int:
+        """Channels of the input."""
+        return self.weight.shape[1]
+
+    @property
+    def out_channels(self) -> int:
+        """Channels of the output."""
+        return self.weight.shape[0]
+
+    @property
+    def kernel_size(self) -> int:
+        """Size of the square window."""
+        return self.weight.shape[-1]
+
+    kernel = kernel_size  # the old name; it gives no warning, since torch.jit.trace reads all attributes
+
     def forward(self, x: Tensor) -> Tensor:
-        """From (batch, inputs, height, width) to (batch, outputs, height', width')."""
+        """From (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
         z = convolve(x, self.weight, self.bias, stride=self.stride, padding=self.padding)
         y = self._act(z if self.norm is None else self.norm(z))
         if self.observer is not None:
             self.observer(1, output=y, state=y, axis=1)
         return y
 
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
+
     def extra_repr(self) -> str:
         """What printing the module shows."""
-        outputs, inputs = self.weight.shape[:2]
-        return f"{inputs}, {outputs}, kernel={self.kernel}, stride={self.stride}, padding={self.padding}, activation={self.activation}"
+        window = f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        return f"{self.in_channels}, {self.out_channels}, {window}, activation={self.activation}"

@@ -1,5 +1,7 @@
 """Convolutional residual block: the basic block of He et al. 2015, "Deep Residual Learning for Image Recognition"."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Generator, Tensor, nn
 
@@ -8,6 +10,7 @@ from highwaynet.layers.convolution import channels_last
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Init, Shortcut
 from highwaynet.layers.observation import Observer
+from highwaynet.layers.old_calls import accepts_old
 from highwaynet.layers.shape_change import PadChannels, Subsample
 
 
@@ -17,8 +20,8 @@ class ConvResidual(nn.Module):
     Closed by a lesion, the block gives shortcut(x).
 
     Args:
-        inputs: Channels of the input.
-        outputs: Channels of the output; the input's by default.
+        in_channels: Channels of the input.
+        out_channels: Channels of the output; the input's by default.
         stride: Step of the first convolution.
         norm: Batch norm behind each convolution, in place of its bias.
         shortcut: How x changes shape where it must: "pad" (sub-sampled, zero maps added) or "project" (a 1×1 convolution).
@@ -36,10 +39,11 @@ class ConvResidual(nn.Module):
     num_layers = 1
     observer: Observer | None = None
 
+    @accepts_old(inputs="in_channels", outputs="out_channels")
     def __init__(
         self,
-        inputs: int,
-        outputs: int | None = None,
+        in_channels: int,
+        out_channels: int | None = None,
         *,
         stride: int = 1,
         norm: bool = True,
@@ -52,23 +56,23 @@ class ConvResidual(nn.Module):
         super().__init__()
         if shortcut not in {"pad", "project"}:
             raise ValueError(f"unknown shortcut {shortcut!r}: choose pad or project")
-        outputs = inputs if outputs is None else outputs
+        out_channels = in_channels if out_channels is None else out_channels
         self.closed_layers = frozenset()
 
-        def convolution(channels: int, kernel: int, step: int) -> ConvPlain:
+        def convolution(channels: int, kernel_size: int, step: int) -> ConvPlain:
             start = {"init": init, "init_std": init_std, "generator": generator}
-            return ConvPlain(channels, outputs, kernel, stride=step, activation="identity", norm=norm, **start)  # type: ignore[arg-type]
+            return ConvPlain(channels, out_channels, kernel_size, stride=step, activation="identity", norm=norm, **start)  # type: ignore[arg-type]
 
-        self.first, self.second = convolution(inputs, 3, stride), convolution(outputs, 3, 1)
+        self.first, self.second = convolution(in_channels, 3, stride), convolution(out_channels, 3, 1)
         self.start_scale = start_scale
         self._scale_start()
         self.shortcut: nn.Module
-        if stride == 1 and outputs == inputs:
+        if stride == 1 and out_channels == in_channels:
             self.shortcut = nn.Identity()
         elif shortcut == "project":
-            self.shortcut = convolution(inputs, 1, stride)
+            self.shortcut = convolution(in_channels, 1, stride)
         else:
-            self.shortcut = nn.Sequential(Subsample(stride), PadChannels(outputs))
+            self.shortcut = nn.Sequential(Subsample(stride), PadChannels(out_channels))
 
     def _scale_start(self) -> None:
         with torch.no_grad():
@@ -81,8 +85,18 @@ class ConvResidual(nn.Module):
                 module.reset_parameters(generator)
         self._scale_start()
 
+    @property
+    def in_channels(self) -> int:
+        """Channels of the input."""
+        return self.first.in_channels
+
+    @property
+    def out_channels(self) -> int:
+        """Channels of the output."""
+        return self.first.out_channels
+
     def forward(self, x: Tensor) -> Tensor:
-        """From (batch, inputs, height, width) to (batch, outputs, height', width')."""
+        """From (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
         carried: Tensor = self.shortcut(x)
         if self.closed_layers:
             if self.observer is not None:
@@ -93,3 +107,6 @@ class ConvResidual(nn.Module):
         if self.observer is not None:
             self.observer(1, output=y, state=state, axis=1)
         return y
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward

@@ -25,12 +25,12 @@ def channels_last(x: Tensor) -> Tensor:
     return x if x.stride() == strides else x.as_strided(x.shape, strides)
 
 
-def check_window(kernel: int, padding: Padding = "same", stride: int = 1) -> None:
+def check_window(kernel_size: int, padding: Padding = "same", stride: int = 1) -> None:
     """Raise ValueError for an impossible window."""
-    if kernel < 1:
-        raise ValueError(f"kernel = {kernel}: must be at least 1")
-    if padding == "same" and stride > 1 and kernel % 2 == 0:
-        raise ValueError(f"kernel = {kernel} with stride = {stride}: padding 'same' needs an odd window; give a number")
+    if kernel_size < 1:
+        raise ValueError(f"kernel_size = {kernel_size}: must be at least 1")
+    if padding == "same" and stride > 1 and kernel_size % 2 == 0:
+        raise ValueError(f"kernel_size = {kernel_size} with stride = {stride}: padding 'same' needs an odd window; give a number")
 
 
 def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: int = 1, padding: Padding = "same") -> Tensor:

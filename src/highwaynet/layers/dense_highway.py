@@ -4,6 +4,7 @@ This file is the readable specification of a highway stack: what a fused kernel 
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,7 @@ from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Carry, Init
 from highwaynet.layers.observation import Observer
+from highwaynet.layers.old_calls import accepts_old
 from highwaynet.layers.recomputation import through
 from highwaynet.layers.stacking import fused, fused_inside, open_layers, stacked_parameters, without_layers
 
@@ -47,11 +49,12 @@ class DenseHighway(nn.Module):
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
+    @accepts_old(positional="layers")
     def __init__(
         self,
         width: int,
-        layers: int | None = None,
         *,
+        layers: int | None = None,
         activation: Activation = "tanh",
         gate_bias: GateBias = "auto",
         depth: int | None = None,
@@ -114,6 +117,15 @@ class DenseHighway(nn.Module):
         """Its weights, a view of shape (layers, width, width) or (layers, 0, width)."""
         return self.weight[:, 2 * self.width :]
 
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[False] = False) -> Tensor: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[True]) -> tuple[Tensor, ...]: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: bool) -> Tensor | tuple[Tensor, ...]: ...
+
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
         """The output y of the last layer; with `return_gates` also T, and C of an independent carry gate.
 
@@ -135,6 +147,9 @@ class DenseHighway(nn.Module):
             x, _, *own = self._inside(number, x)
             gates.append(tuple(own))
         return self._with_gates(x, gates)
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def _with_gates(self, y: Tensor, gates: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
         """What is returned with the gates of each layer."""

@@ -1,6 +1,7 @@
 """Dense plain layers y = H(x), one or many: the paper's rival of highway layers, and its way to change the width."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
@@ -10,6 +11,7 @@ from highwaynet.layers.activations import activation_function
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
+from highwaynet.layers.old_calls import accepts_old
 from highwaynet.layers.recomputation import through
 from highwaynet.layers.stacking import fused, fused_inside, stacked_parameters, start_stack_, without_layers
 
@@ -18,8 +20,8 @@ class DensePlain(nn.Module):
     """Plain dense layers in one module: y = activation(W·x + b), with `weight` (layers, out, in) and `bias` (layers, out).
 
     Args:
-        width: Size of the input.
-        out_width: Size of the output, if it differs; that takes a single layer.
+        in_features: Size of the input.
+        out_features: Size of the output; that of the input by default. Only a single layer can change the size.
         layers: Number of layers.
         activation: tanh, relu, sigmoid or identity.
         init: How W starts; b starts at 0.
@@ -36,24 +38,28 @@ class DensePlain(nn.Module):
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
+    @accepts_old(width="in_features", out_width="out_features", positional="layers")
     def __init__(
         self,
-        width: int,
-        out_width: int | None = None,
-        layers: int = 1,
+        in_features: int,
+        out_features: int | None = None,
         *,
+        layers: int = 1,
         activation: Activation = "tanh",
         init: Init = "glorot-uniform",
         init_std: float = DEFAULT_STD,
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
-        rows = width if out_width is None else out_width
-        if rows != width and layers != 1:
-            raise ValueError(f"layers = {layers}: only a single layer can change the width ({width} to {rows})")
+        out_features = in_features if out_features is None else out_features
+        for name, size in (("in_features", in_features), ("out_features", out_features)):
+            if size < 1:
+                raise ValueError(f"{name} = {size}: must be at least 1")
+        if out_features != in_features and layers != 1:
+            raise ValueError(f"layers = {layers}: only a single layer can change the width ({in_features} to {out_features})")
         self.activation, self.init, self.init_std = activation, init, init_std
         self._act = activation_function(activation)
-        self.weight, self.bias = stacked_parameters(layers, rows, width)
+        self.weight, self.bias = stacked_parameters(layers, out_features, in_features)
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
@@ -61,12 +67,22 @@ class DensePlain(nn.Module):
         start_stack_(self.weight, self.bias, self.init, std=self.init_std, generator=generator)
 
     @property
+    def in_features(self) -> int:
+        """Size of the input."""
+        return self.weight.shape[2]
+
+    @property
+    def out_features(self) -> int:
+        """Size of the output."""
+        return self.weight.shape[1]
+
+    @property
     def num_layers(self) -> int:
         """How many layers the module holds."""
         return self.weight.shape[0]
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (..., width) to (..., out_width)."""
+        """From (..., in_features) to (..., out_features)."""
         _, rows, columns = self.weight.shape
         if rows != columns:  # a single layer; a view's backward copies nothing
             weight, bias = self.weight.view(rows, columns), self.bias.view(-1)
@@ -79,6 +95,9 @@ class DensePlain(nn.Module):
         if (y := fused(self, x)) is not None:
             return y
         return through(self._layer, x, list(zip(self.weight.unbind(), self.bias.unbind(), strict=True)), self.recomputes)
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def _observed(self, x: Tensor, observer: Observer) -> Tensor:
         """As `forward`, telling the observer about each layer."""
@@ -97,5 +116,4 @@ class DensePlain(nn.Module):
 
     def extra_repr(self) -> str:
         """What printing the module shows."""
-        layers, rows, columns = self.weight.shape
-        return f"width={columns}, out_width={rows}, layers={layers}, activation={self.activation}"
+        return f"in_features={self.in_features}, out_features={self.out_features}, layers={self.num_layers}, activation={self.activation}"

@@ -1,6 +1,7 @@
 """Dense residual layers y = x + H(x), one or many: He et al. 2015's shortcut around a dense transform."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +11,7 @@ from highwaynet.layers.activations import activation_function
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
+from highwaynet.layers.old_calls import accepts_old
 from highwaynet.layers.recomputation import through
 from highwaynet.layers.stacking import fused, fused_inside, open_layers, stacked_parameters, start_stack_, without_layers
 
@@ -36,11 +38,12 @@ class DenseResidual(nn.Module):
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
+    @accepts_old(positional="layers")
     def __init__(
         self,
         width: int,
-        layers: int = 1,
         *,
+        layers: int = 1,
         activation: Activation = "tanh",
         init: Init = "glorot-uniform",
         init_std: float = DEFAULT_STD,
@@ -69,6 +72,9 @@ class DenseResidual(nn.Module):
         if (y := fused(self, x)) is not None:
             return y
         return through(self._layer, x, open_layers(self), self.recomputes)
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def _observed(self, x: Tensor, observer: Observer) -> Tensor:
         """As `forward`, telling the observer about each layer; the state is what the layer adds."""

@@ -1,5 +1,7 @@
 """Dropout that several processes can share."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
@@ -34,6 +36,9 @@ class Dropout(nn.Module):
         form = torch.channels_last if channels_last else torch.contiguous_format
         mask = torch.empty((share.total, *x.shape[1:]), dtype=x.dtype, device=x.device, memory_format=form)
         return x * share.cut(mask.bernoulli_(1 - self.p)).div_(1 - self.p)
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def extra_repr(self) -> str:
         """What printing the module shows."""

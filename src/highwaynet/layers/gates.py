@@ -1,15 +1,19 @@
 """The transform gate's start value and the gating itself (Srivastava, Greff and Schmidhuber 2015, equations 2 and 3)."""
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from highwaynet.layers.names import FamilyName
+from highwaynet.layers.old_calls import Changed, accepts_old
+
 GateBias = float | Literal["auto"]
 
 
-def auto_gate_bias(depth: int, *, convolutional: bool = False) -> float:
+@accepts_old(convolutional=Changed("family", lambda convolutional: "convolutional" if convolutional else "dense"))
+def auto_gate_bias(depth: int, *, family: FamilyName = "dense") -> float:
     """The start value b_T of the transform gate biases for a network of this depth.
 
     Convolutional networks follow the paper's guideline, −1, −2, −3 at about 10, 20, 30 layers: −depth/10, within [−4, −1].
@@ -19,22 +23,24 @@ def auto_gate_bias(depth: int, *, convolutional: bool = False) -> float:
     1000 layers learn in their first epoch, where 200 layers with −4 have hardly begun (results/deep-gate-bias). With a bias too high for
     its depth a network does not begin to learn, with one too low it begins later.
 
-    >>> [auto_gate_bias(depth, convolutional=True) for depth in (5, 10, 20, 30, 100)]
+    >>> [auto_gate_bias(depth, family="convolutional") for depth in (5, 10, 20, 30, 100)]
     [-1.0, -1.0, -2.0, -3.0, -4.0]
     >>> [round(auto_gate_bias(depth), 2) for depth in (5, 10, 20, 50, 100, 1000)]
     [-1.0, -1.0, -1.9, -3.1, -4.0, -7.0]
     """
+    if family not in get_args(FamilyName):
+        raise ValueError(f"unknown family {family!r}: choose one of {', '.join(get_args(FamilyName))}")
     if depth < 1:
         return -1.0
-    if convolutional:
+    if family == "convolutional":
         return min(-1.0, max(-4.0, -depth / 10))
     return min(-1.0, max(-10.0, -1.0 - 3.0 * math.log10(depth / 10)))
 
 
-def resolve_gate_bias(gate_bias: GateBias, depth: int, *, convolutional: bool = False) -> float:
+def resolve_gate_bias(gate_bias: GateBias, depth: int, *, family: FamilyName = "dense") -> float:
     """A number as it is, ``"auto"`` by the rule of depth; raises ValueError for anything else."""
     if gate_bias == "auto":
-        return auto_gate_bias(depth, convolutional=convolutional)
+        return auto_gate_bias(depth, family=family)
     if not isinstance(gate_bias, int | float) or not math.isfinite(gate_bias):
         raise ValueError(f"gate_bias = {gate_bias!r}: give a finite number or 'auto'")
     return float(gate_bias)

@@ -1,9 +1,12 @@
 """Highway around any module (Srivastava, Greff and Schmidhuber 2015, https://arxiv.org/abs/1507.06228)."""
 
+from typing import TYPE_CHECKING, Literal, overload
+
 import torch
 from torch import Tensor, nn
 
 from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
+from highwaynet.layers.names import FamilyName
 from highwaynet.layers.observation import Observer
 
 
@@ -58,8 +61,8 @@ class Highway(nn.Module):
                 # A second sigmoid would leave the gate half open for ever.
                 raise ValueError(f"{name} ends in {type(last).__name__}: give its pre-activation, Highway applies the sigmoid")
             if gate_bias is not None:
-                convolutional = type(last).__name__.startswith("Conv")
-                start = resolve_gate_bias(gate_bias, depth, convolutional=convolutional)
+                family: FamilyName = "convolutional" if type(last).__name__.startswith("Conv") else "dense"
+                start = resolve_gate_bias(gate_bias, depth, family=family)
                 self.start_gate_bias = start
                 _set_bias(name, last, sign * start)
 
@@ -73,6 +76,15 @@ class Highway(nn.Module):
     def num_layers(self) -> int:
         """One: the layer itself."""
         return 1
+
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[False] = False) -> Tensor: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[True]) -> tuple[Tensor, ...]: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: bool) -> Tensor | tuple[Tensor, ...]: ...
 
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
         """The layer's output y; with `return_gates` also T, and C if there is a carry gate: (y, T) or (y, T, C)."""
@@ -96,6 +108,9 @@ class Highway(nn.Module):
         if not return_gates:
             return y
         return (y, t) if c is None else (y, t, c)
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
 
 def _last_layer(module: nn.Module) -> nn.Module:

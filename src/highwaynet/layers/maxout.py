@@ -1,5 +1,7 @@
 """Maxout layers (Goodfellow et al. 2013): the largest of several linear pieces, unit by unit or map by map."""
 
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
@@ -8,6 +10,7 @@ from highwaynet.layers.convolution import Padding, check_window, convolve
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Init
 from highwaynet.layers.observation import Observer
+from highwaynet.layers.old_calls import accepts_old
 
 
 def _largest(z: Tensor, pieces: int) -> Tensor:
@@ -25,11 +28,11 @@ def _told(observer: Observer | None, y: Tensor) -> Tensor:
 
 
 class DenseMaxout(nn.Module):
-    """y_i = max_j (W_ij·x + b_ij); `weight` (pieces·outputs, inputs) and `bias` (pieces·outputs) hold piece below piece.
+    """y_i = max_j (W_ij·x + b_ij); `weight` (pieces·out_features, in_features) and `bias` (pieces·out_features) hold piece below piece.
 
     Args:
-        inputs: Number of inputs.
-        outputs: Number of units.
+        in_features: Size of the input.
+        out_features: Number of units.
         pieces: Linear pieces of each unit.
         init: How each piece's weights start; biases start at 0.
         init_std: Standard deviation for ``init="normal"``.
@@ -42,10 +45,11 @@ class DenseMaxout(nn.Module):
     num_layers = 1
     observer: Observer | None = None
 
+    @accepts_old(inputs="in_features", outputs="out_features")
     def __init__(
         self,
-        inputs: int,
-        outputs: int,
+        in_features: int,
+        out_features: int,
         pieces: int = 2,
         *,
         init: Init = "glorot-uniform",
@@ -54,30 +58,42 @@ class DenseMaxout(nn.Module):
     ) -> None:
         super().__init__()
         self.pieces, self.init, self.init_std = pieces, init, init_std
-        self.weight, self.bias = _parameters(pieces, outputs, (inputs,))
+        self.weight, self.bias = _parameters(pieces, out_features, (in_features,))
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
         """Start anew: the weights of each piece by `init`, biases at 0."""
         _start_(self.weight, self.bias, self.pieces, self.init, self.init_std, generator)
 
+    @property
+    def in_features(self) -> int:
+        """Size of the input."""
+        return self.weight.shape[1]
+
+    @property
+    def out_features(self) -> int:
+        """Number of units."""
+        return self.weight.shape[0] // self.pieces
+
     def forward(self, x: Tensor) -> Tensor:
-        """From (batch, inputs) to (batch, outputs)."""
+        """From (batch, in_features) to (batch, out_features)."""
         return _told(self.observer, _largest(F.linear(x, self.weight, self.bias), self.pieces))
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def extra_repr(self) -> str:
         """What printing the module shows."""
-        rows, inputs = self.weight.shape
-        return f"{inputs}, {rows // self.pieces}, pieces={self.pieces}"
+        return f"{self.in_features}, {self.out_features}, pieces={self.pieces}"
 
 
 class ConvMaxout(nn.Module):
-    """The same for maps, each piece a convolution; `weight` (pieces·outputs, inputs, kernel, kernel).
+    """The same for maps, each piece a convolution; `weight` (pieces·out_channels, in_channels, kernel_size, kernel_size).
 
     Args:
-        inputs: Channels of the input.
-        outputs: Channels of the output.
-        kernel: Size of the square window.
+        in_channels: Channels of the input.
+        out_channels: Channels of the output.
+        kernel_size: Size of the square window.
         pieces: Linear pieces of each map.
         padding: Zeros on each side, or "same".
         init: How each piece's weights start; biases start at 0.
@@ -91,11 +107,12 @@ class ConvMaxout(nn.Module):
     num_layers = 1
     observer: Observer | None = None
 
+    @accepts_old(inputs="in_channels", outputs="out_channels", kernel="kernel_size")
     def __init__(
         self,
-        inputs: int,
-        outputs: int,
-        kernel: int = 3,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int = 3,
         pieces: int = 2,
         *,
         padding: Padding = "same",
@@ -104,24 +121,44 @@ class ConvMaxout(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
-        self.kernel, self.pieces, self.init, self.init_std = kernel, pieces, init, init_std
-        check_window(kernel, padding)
+        self.pieces, self.init, self.init_std = pieces, init, init_std
+        check_window(kernel_size, padding)
         self.padding = padding
-        self.weight, self.bias = _parameters(pieces, outputs, (inputs, kernel, kernel))
+        self.weight, self.bias = _parameters(pieces, out_channels, (in_channels, kernel_size, kernel_size))
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
         """Start anew: the weights of each piece by `init`, biases at 0."""
         _start_(self.weight, self.bias, self.pieces, self.init, self.init_std, generator)
 
+    @property
+    def in_channels(self) -> int:
+        """Channels of the input."""
+        return self.weight.shape[1]
+
+    @property
+    def out_channels(self) -> int:
+        """Channels of the output."""
+        return self.weight.shape[0] // self.pieces
+
+    @property
+    def kernel_size(self) -> int:
+        """Size of the square window."""
+        return self.weight.shape[-1]
+
+    kernel = kernel_size  # the old name; it gives no warning, since torch.jit.trace reads all attributes
+
     def forward(self, x: Tensor) -> Tensor:
-        """From (batch, inputs, height, width) to (batch, outputs, height', width')."""
+        """From (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
         return _told(self.observer, _largest(convolve(x, self.weight, self.bias, padding=self.padding), self.pieces))
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def extra_repr(self) -> str:
         """What printing the module shows."""
-        rows, inputs = self.weight.shape[:2]
-        return f"{inputs}, {rows // self.pieces}, kernel={self.kernel}, pieces={self.pieces}, padding={self.padding}"
+        window = f"kernel_size={self.kernel_size}, pieces={self.pieces}, padding={self.padding}"
+        return f"{self.in_channels}, {self.out_channels}, {window}"
 
 
 def _parameters(pieces: int, outputs: int, rest: tuple[int, ...]) -> tuple[nn.Parameter, nn.Parameter]:

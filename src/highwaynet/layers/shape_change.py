@@ -3,6 +3,8 @@
 The paper's own way is a plain layer; these two have no parameters.
 """
 
+from typing import TYPE_CHECKING
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -26,6 +28,9 @@ class PadChannels(nn.Module):
             raise ValueError(f"maps of shape {tuple(x.shape)}: zero-padding to {self.channels} channels cannot take any away")
         return F.pad(x, (0, 0, 0, 0, 0, missing)) if missing else x
 
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
+
     def extra_repr(self) -> str:
         """What printing the module shows."""
         return f"{self.channels}"
@@ -48,6 +53,9 @@ class Subsample(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """From (batch, channels, height, width) to (batch, channels, ⌈height / stride⌉, ⌈width / stride⌉)."""
         return x[:, :, :: self.stride, :: self.stride]
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def extra_repr(self) -> str:
         """What printing the module shows."""

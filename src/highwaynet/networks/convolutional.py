@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Generator, Tensor, nn
@@ -76,7 +76,22 @@ class ConvNetwork(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.head_name = f"layers.{plan.head}"
 
-    def forward(self, x: Tensor, return_gates: bool = False, return_companions: bool = False) -> Tensor | tuple[Tensor | list[Tensor], ...]:
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[False] = False, return_companions: Literal[False] = False) -> Tensor: ...
+
+    @overload
+    def forward(
+        self, x: Tensor, return_gates: Literal[False] = False, *, return_companions: Literal[True]
+    ) -> tuple[Tensor, list[Tensor]]: ...
+
+    # With gates: logits, then one to three lists. mypy would not let a caller unpack a type that says so without a starred name.
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[True], return_companions: bool = False) -> tuple[Any, ...]: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: bool = False, return_companions: bool = False) -> Tensor | tuple[Any, ...]: ...
+
+    def forward(self, x: Tensor, return_gates: bool = False, return_companions: bool = False) -> Tensor | tuple[Any, ...]:
         """Logits (batch, outputs), and on request what happened on the way.
 
         Args:
@@ -107,6 +122,9 @@ class ConvNetwork(nn.Module):
         extras: list[list[Tensor]] = [list(gate) for gate in zip(*gates, strict=True)] if gates else [[]] * return_gates
         extras += [companions] if return_companions else []
         return (x, *extras) if return_gates or return_companions else x
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def _recomputing(self, x: Tensor, return_companions: bool) -> Tensor | tuple[Tensor | list[Tensor], ...]:
         """The same, in segments that are computed again; one ends before each companion."""

@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from torch import Generator, Tensor, nn
 
@@ -44,6 +44,18 @@ class DenseNetwork(nn.Module):
         self.entry, self.stack, self.head = entry, stack, head
         self.entry_dropout, self.head_dropout = map(Dropout, dropout)
 
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[False] = False, targets: None = None) -> Tensor: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[True], targets: None = None) -> tuple[Tensor, ...]: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: Literal[False] = False, *, targets: Tensor) -> tuple[Tensor, Tensor]: ...
+
+    @overload
+    def forward(self, x: Tensor, return_gates: bool = False, targets: Tensor | None = None) -> Tensor | tuple[Tensor, ...]: ...
+
     def forward(self, x: Tensor, return_gates: bool = False, targets: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
         """Logits (batch, outputs).
 
@@ -60,8 +72,11 @@ class DenseNetwork(nn.Module):
         if not return_gates:
             logits: Tensor = self.head(self.head_dropout(self.stack(x)))
             return logits
-        x, *gates = self.stack(x, return_gates=True)
+        x, *gates = self.stack(x, return_gates=True)  # type: ignore[call-arg]  # stacks without gates refuse it
         return self.head(self.head_dropout(x)), *gates
+
+    if TYPE_CHECKING:  # nn.Module declares that a call gives Any
+        __call__ = forward
 
     def _with_loss(self, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         entry, stack, head = self.entry, self.stack, self.head
@@ -71,7 +86,6 @@ class DenseNetwork(nn.Module):
             if can_network(x, targets, parameters, kind):
                 return network_loss(x, targets, parameters, kind, stack.activation, sorted(getattr(stack, "closed_layers", ())))
         logits = self.forward(x)
-        assert isinstance(logits, Tensor)  # noqa: S101
         return logits.detach(), cross_entropy(logits, targets)
 
     def _is_special(self) -> bool:

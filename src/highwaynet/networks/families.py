@@ -4,9 +4,8 @@ A new family joins here, with a drawing of its plans (architectures.py) and a bu
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
-FamilyName = Literal["dense", "convolutional"]
+from highwaynet.layers.names import FamilyName
 
 
 @dataclass(frozen=True)
