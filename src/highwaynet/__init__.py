@@ -11,77 +11,110 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from highwaynet.data.spec import DataSpec
-    from highwaynet.layers.conv_highway import ConvHighway
-    from highwaynet.layers.conv_plain import ConvPlain
-    from highwaynet.layers.conv_residual import ConvResidual
-    from highwaynet.layers.dense_highway import DenseHighway
-    from highwaynet.layers.dense_plain import DensePlain
-    from highwaynet.layers.dense_residual import DenseResidual
-    from highwaynet.layers.gates import auto_gate_bias
-    from highwaynet.layers.highway import Highway
-    from highwaynet.layers.lesion import lesion
-    from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
-    from highwaynet.layers.observation import observe
-    from highwaynet.layers.recomputation import recompute
-    from highwaynet.layers.shape_change import PadChannels, Subsample
-    from highwaynet.networks.build import build_network
-    from highwaynet.networks.spec import NetworkSpec
-    from highwaynet.runs.model import load
-    from highwaynet.runs.spec import RunSpec
-    from highwaynet.runs.training_spec import TrainingSpec
+    from highwaynet.analysis.collect import Study as Study
+    from highwaynet.base.errors import HighwayError as HighwayError
+    from highwaynet.base.errors import InputError as InputError
+    from highwaynet.data.dataset import Dataset as Dataset
+    from highwaynet.data.load import load_dataset as load_dataset
+    from highwaynet.data.spec import DataSpec as DataSpec
+    from highwaynet.facade import NetworkSummary as NetworkSummary
+    from highwaynet.facade import evaluate as evaluate
+    from highwaynet.facade import inspect as inspect
+    from highwaynet.facade import list_networks as list_networks
+    from highwaynet.layers.conv_highway import ConvHighway as ConvHighway
+    from highwaynet.layers.conv_plain import ConvPlain as ConvPlain
+    from highwaynet.layers.conv_residual import ConvResidual as ConvResidual
+    from highwaynet.layers.dense_highway import DenseHighway as DenseHighway
+    from highwaynet.layers.dense_plain import DensePlain as DensePlain
+    from highwaynet.layers.dense_residual import DenseResidual as DenseResidual
+    from highwaynet.layers.gates import auto_gate_bias as auto_gate_bias
+    from highwaynet.layers.highway import Highway as Highway
+    from highwaynet.layers.lesion import lesion as lesion
+    from highwaynet.layers.maxout import ConvMaxout as ConvMaxout
+    from highwaynet.layers.maxout import DenseMaxout as DenseMaxout
+    from highwaynet.layers.observation import observe as observe
+    from highwaynet.layers.recomputation import recompute as recompute
+    from highwaynet.layers.shape_change import PadChannels as PadChannels
+    from highwaynet.layers.shape_change import Subsample as Subsample
+    from highwaynet.networks.build import build_network as build_network
+    from highwaynet.networks.build import build_plan as build_plan
+    from highwaynet.networks.plan import Plan as Plan
+    from highwaynet.networks.spec import NetworkSpec as NetworkSpec
+    from highwaynet.runs.directory import RunDirectory as RunDirectory
+    from highwaynet.runs.model import TrainedModel as TrainedModel
+    from highwaynet.runs.model import load as load
+    from highwaynet.runs.records import Score as Score
+    from highwaynet.runs.seeds import SeedsRecord as SeedsRecord
+    from highwaynet.runs.spec import RunSpec as RunSpec
+    from highwaynet.runs.spec import StartSpec as StartSpec
+    from highwaynet.runs.training_spec import TrainingSpec as TrainingSpec
+    from highwaynet.training.divergence import DivergenceError as DivergenceError
+    from highwaynet.training.interruption import InterruptedRunError as InterruptedRunError
+    from highwaynet.training.interruption import Interruption as Interruption
+    from highwaynet.training.loop import train as train
+    from highwaynet.training.objective import Batch as Batch
+    from highwaynet.training.objective import BatchLoss as BatchLoss
+    from highwaynet.training.objective import Classification as Classification
+    from highwaynet.training.objective import Objective as Objective
+    from highwaynet.training.objective import Regression as Regression
+    from highwaynet.training.several import train_seeds as train_seeds
+    from highwaynet.training.watcher import Watcher as Watcher
 
 __version__ = "0.1.0"
 
-# Names are looked up on first use, so that `highway --help` does not wait for torch.
+# Names are looked up on first use, so that `highway --help` does not wait for torch. A test holds this table against the imports above.
 _HOMES = {
+    "Batch": "training.objective",
+    "BatchLoss": "training.objective",
+    "Classification": "training.objective",
     "ConvHighway": "layers.conv_highway",
     "ConvMaxout": "layers.maxout",
     "ConvPlain": "layers.conv_plain",
     "ConvResidual": "layers.conv_residual",
     "DataSpec": "data.spec",
+    "Dataset": "data.dataset",
     "DenseHighway": "layers.dense_highway",
     "DenseMaxout": "layers.maxout",
     "DensePlain": "layers.dense_plain",
     "DenseResidual": "layers.dense_residual",
+    "DivergenceError": "training.divergence",
     "Highway": "layers.highway",
+    "HighwayError": "base.errors",
+    "InputError": "base.errors",
+    "InterruptedRunError": "training.interruption",
+    "Interruption": "training.interruption",
     "NetworkSpec": "networks.spec",
+    "NetworkSummary": "facade",
+    "Objective": "training.objective",
     "PadChannels": "layers.shape_change",
+    "Plan": "networks.plan",
+    "Regression": "training.objective",
+    "RunDirectory": "runs.directory",
     "RunSpec": "runs.spec",
+    "Score": "runs.records",
+    "SeedsRecord": "runs.seeds",
+    "StartSpec": "runs.spec",
+    "Study": "analysis.collect",
     "Subsample": "layers.shape_change",
+    "TrainedModel": "runs.model",
     "TrainingSpec": "runs.training_spec",
+    "Watcher": "training.watcher",
     "auto_gate_bias": "layers.gates",
     "build_network": "networks.build",
+    "build_plan": "networks.build",
+    "evaluate": "facade",
+    "inspect": "facade",
     "lesion": "layers.lesion",
+    "list_networks": "facade",
     "load": "runs.model",
+    "load_dataset": "data.load",
     "observe": "layers.observation",
     "recompute": "layers.recomputation",
+    "train": "training.loop",
+    "train_seeds": "training.several",
 }
 
-__all__ = [
-    "ConvHighway",
-    "ConvMaxout",
-    "ConvPlain",
-    "ConvResidual",
-    "DataSpec",
-    "DenseHighway",
-    "DenseMaxout",
-    "DensePlain",
-    "DenseResidual",
-    "Highway",
-    "NetworkSpec",
-    "PadChannels",
-    "RunSpec",
-    "Subsample",
-    "TrainingSpec",
-    "__version__",
-    "auto_gate_bias",
-    "build_network",
-    "lesion",
-    "load",
-    "observe",
-    "recompute",
-]
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

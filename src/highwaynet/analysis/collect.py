@@ -34,6 +34,7 @@ from highwaynet.networks.description import title_of
 from highwaynet.runs.checkpoints import Kept
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network, load_start
+from highwaynet.runs.records import Score
 from highwaynet.training.evaluation import evaluate
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -58,7 +59,7 @@ class Study:
 
     def __init__(self, run: RunDirectory, checkpoint: Kept | None = None, data: Any = None) -> None:
         self.run, self._given = run, data
-        checkpoint = checkpoint or run.answer
+        checkpoint = self.checkpoint = checkpoint or run.answer
         self.spec = run.read_spec()
         self._preparation = run.load_preparation()
         self.network = load_network(run, checkpoint, data=self._preparation.record)
@@ -91,6 +92,10 @@ class Study:
     def classes(self) -> tuple[str, ...]:
         """Names of the classes; none in a regression."""
         return self._preparation.record.class_names
+
+    def score(self, part: Part) -> Score:
+        """How well the network does on one part of the data."""
+        return evaluate(self.network, self.data.part(part))
 
     def evaluation(self) -> EvaluationRecord:
         """How well the network does on all parts of the data."""

@@ -13,7 +13,7 @@ from highwaynet.data.names import Part
 def evaluate_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     split: Annotated[Part, typer.Option(help="Which part of the data.")] = "test",
-    checkpoint: Annotated[Literal["final", "best"], typer.Option(help=CHECKPOINT)] = "final",
+    checkpoint: Annotated[Literal["final", "best"] | None, typer.Option(help=CHECKPOINT)] = None,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -21,17 +21,12 @@ def evaluate_command(
 
     Example: highway evaluate runs/fc-highway-50-digits-seed0 --split test
     """
-    from highwaynet.data.load import load_dataset
-    from highwaynet.runs.directory import RunDirectory
-    from highwaynet.runs.model import load
-    from highwaynet.training.evaluation import evaluate
+    from highwaynet.facade import inspect
 
     use_data_root(data_root)
-    directory = RunDirectory.open(run)
-    model = load(run, checkpoint)
-    data = load_dataset(directory.read_spec().data, model.preparation)
-    score = evaluate(model.network, data.part(split))
+    study = inspect(run, checkpoint=checkpoint)
+    score = study.score(split)
     if as_json:
-        print_json({"run": str(run), "checkpoint": checkpoint, "split": split, **score.model_dump(exclude_none=True)})
+        print_json({"run": str(run), "checkpoint": study.checkpoint, "split": split, **score.model_dump(exclude_none=True)})
     else:
         console.print(f"{split}: {score} ({score.samples:,} samples)")

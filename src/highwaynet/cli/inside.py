@@ -27,10 +27,10 @@ Told = Callable[[int, int], None]
 class Answers:
     """Records and figures of one run, as they are made, and how they are shown at the end."""
 
-    def __init__(self, run: Path, out: Path | None, formats: str, checkpoint: Kept) -> None:
+    def __init__(self, run: Path, out: Path | None, formats: str, checkpoint: Kept | None) -> None:
         self.formats = names_in("--format", formats, FORMATS)
         self.run = run
-        self.out = out or run.with_name(f"{run.resolve().name}-figures" + ("" if checkpoint == "final" else f"-{checkpoint}"))
+        self.out = out or run.with_name(f"{run.resolve().name}-figures" + (f"-{checkpoint}" if checkpoint else ""))
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"--out {self.out}: this is a file; name a folder for the figures")
         self.study = _study(run, checkpoint)
@@ -94,11 +94,10 @@ def numbers_in(option: str, text: str, count: int, what: str) -> list[int]:
     return sorted(found)
 
 
-def _study(run: Path, checkpoint: Kept) -> "Study":
-    from highwaynet.analysis.collect import Study
-    from highwaynet.runs.directory import RunDirectory
+def _study(run: Path, checkpoint: Kept | None) -> "Study":
+    from highwaynet.facade import inspect
 
-    return Study(RunDirectory.open(run), checkpoint)
+    return inspect(run, checkpoint=checkpoint)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def inspect_command(
         str | None, typer.Option(help="routing: the classes to draw, with commas, by name or number.", metavar="NAMES")
     ] = None,
     sample: Annotated[int, typer.Option(help="gates: the training sample to show alone, from 0.", min=0)] = 0,
-    checkpoint: Annotated[Kept, typer.Option(help=CHECKPOINT)] = "final",
+    checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
     out: Annotated[Path | None, OUT] = None,
     formats: Annotated[str, FORMAT] = "png",
     data_root: Annotated[Path | None, DATA_ROOT] = None,

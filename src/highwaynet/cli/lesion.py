@@ -28,7 +28,7 @@ def lesion_command(
         int | None, typer.Option(help="So many samples, evenly spread; by default all for layers, 1000 for pairs and deletions.", min=1)
     ] = None,
     seed: Annotated[int, typer.Option(help="deletions: seed of the random draws.", min=0)] = 0,
-    checkpoint: Annotated[Kept, typer.Option(help=CHECKPOINT)] = "final",
+    checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
     out: Annotated[Path | None, OUT] = None,
     formats: Annotated[str, FORMAT] = "png",
     data_root: Annotated[Path | None, DATA_ROOT] = None,

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
 
-CHECKPOINT = "Which weights: final (after the last epoch) or best (lowest validation loss)."
+CHECKPOINT = "Which weights: final (after the last epoch, the default) or best (lowest validation loss)."
 """Help of the option of several commands."""
 FOLDED = 12
 """A column of words is not made narrower."""

@@ -18,7 +18,7 @@ SHOWN = 40
 def predict_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     inputs: Annotated[list[Path], typer.Argument(help="Images or folders of images, .npy or .npz arrays, or tables.")],
-    checkpoint: Annotated[Literal["final", "best"], typer.Option(help=CHECKPOINT)] = "final",
+    checkpoint: Annotated[Literal["final", "best"] | None, typer.Option(help=CHECKPOINT)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all answers as JSON, with all probabilities.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all answers as CSV, with all probabilities.")] = False,
 ) -> None:

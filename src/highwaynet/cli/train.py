@@ -9,12 +9,13 @@ from pydantic import BaseModel
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import help_for
 from highwaynet.cli.data import DATA_ROOT, data_flags, use_data_root
+from highwaynet.cli.inside import numbers_in
 from highwaynet.cli.output import print_json
 from highwaynet.cli.overrides import gather_spec
-from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_seeds
+from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_several
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.spec import NetworkSpec
-from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.spec import RunSpec, StartSpec
 from highwaynet.runs.training_spec import TrainingSpec
 
 
@@ -58,6 +59,8 @@ def train_command(
     checkpoint: Annotated[str | None, _flag(TrainingSpec, "checkpoint", "INTERVAL")] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help=help_for(TrainingSpec, "tensorboard"))] = False,
     seed: Annotated[str | None, _flag(RunSpec, "seed", "INTEGER")] = None,
+    start: Annotated[str | None, _flag(StartSpec, "run", "RUN")] = None,
+    without: Annotated[str | None, typer.Option(metavar="NUMBERS", help=f"{help_for(StartSpec, 'without')} For instance 3,5-9.")] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Set any field of the run's spec; repeatable."),
@@ -106,6 +109,8 @@ def train_command(
         "training.checkpoint": checkpoint,
         "training.tensorboard": "true" if tensorboard else None,
         "seed": seed,
+        "start.run": start,
+        "start.without": None if without is None else str(numbers_in("--without", without, 100_000, "layers at most")),
     }
     use_data_root(data_root)
     spec = gather_spec(config, flags, set_ or [])
@@ -120,7 +125,7 @@ def train_command(
         ending = f"{seeds}seeds" if seeds else None
         path = out or Path(world.lead(lambda: choose_path(world, spec, resume=resume, ending=ending).encode()).decode())
         way = Way(overwrite=overwrite, resume=resume, world=world)
-        answer = train_seeds(spec, path, seeds, way) if seeds else train_one(spec, path, way)
+        answer = train_several(spec, path, seeds, way) if seeds else train_one(spec, path, way)
         if not world.leads:
             return
     if as_json:

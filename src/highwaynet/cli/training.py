@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from highwaynet.base.errors import InputError
 from highwaynet.cli.output import console
 from highwaynet.runs.naming import default_path
-from highwaynet.runs.spec import SPEC, RunSpec
+from highwaynet.runs.spec import RunSpec
 
 if TYPE_CHECKING:
     from highwaynet.runs.directory import RunDirectory
@@ -46,48 +46,44 @@ def train_one(spec: RunSpec, path: Path, way: Way) -> dict[str, Any]:
             raise error.with_way(f"{command} train {shlex.quote(str(path))} --resume") from error
     if not way.world.leads:
         return {}
-    return {"run": str(path), "last_epoch": run.read_history()[-1].model_dump(exclude_none=True)}
+    history = run.read_history()
+    return {"run": str(path)} | ({"last_epoch": history[-1].model_dump(exclude_none=True)} if history else {})
 
 
-def _train(spec: RunSpec, path: Path, way: Way, stop: "Interruption", title: str = "") -> "RunDirectory":
+def _title(spec: RunSpec) -> str:
+    started = f", from {Path(spec.start.run).name}" if spec.start and spec.start.run else ""
+    return f"{spec.network.label}, {spec.network.depth} layers{started}"
+
+
+def _train(spec: RunSpec, path: Path, way: Way, stop: "Interruption") -> "RunDirectory":
     from highwaynet.cli.progress import TrainingProgress
     from highwaynet.training.loop import train
 
     again = way.world.recall(str(path)) is not None  # torchrun has started the same command anew
-    title = f"{title}{spec.network.label}, {spec.network.depth} layers"
-    with TrainingProgress(title, spec.training.epochs) as progress:
+    with TrainingProgress(_title(spec), spec.training.epochs) as progress:
         overwrite, resume = way.overwrite and not again, way.resume or again
         return train(spec, path, overwrite=overwrite, resume=resume, watcher=progress, interruption=stop, world=way.world)
 
 
-def train_seeds(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str, Any]:
+def train_several(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str, Any]:
     """Train one network for each seed, from the spec's own on, in folders of their own; the answer has their scores on the test part."""
-    from highwaynet.data.load import load_dataset
-    from highwaynet.runs.model import load
-    from highwaynet.runs.seeds import SeedScore, SeedsRecord
-    from highwaynet.training.evaluation import evaluate
+    from highwaynet.cli.progress import TrainingProgress
     from highwaynet.training.interruption import InterruptedRunError, Interruption
+    from highwaynet.training.several import train_seeds
 
-    if (folder / SPEC).exists():
-        raise InputError(f"{folder} is a run: name another folder for several seeds with --out")
-    scores: list[SeedScore] = []
+    def watch(seed: int, path: Path) -> TrainingProgress:
+        title = f"seed {seed} ({seed - spec.seed + 1} of {count}): {_title(spec)}"
+        return TrainingProgress(title, spec.training.epochs)
+
     with Interruption() as stop:
-        for number, seed in enumerate(range(spec.seed, spec.seed + count), start=1):
-            path = folder / f"seed{seed}"
-            try:
-                _train(spec.model_copy(update={"seed": seed}), path, way, stop, f"seed {seed} ({number} of {count}): ")
-                if number < count:
-                    stop.check(f"interrupted after seed {seed}", way.world)
-            except InterruptedRunError as error:
-                raise error.with_way("the same command and --resume") from error
-            if way.world.leads:
-                model = load(path)
-                score = evaluate(model.network, load_dataset(spec.data, model.preparation).test)
-                scores.append(SeedScore(seed=seed, run=path.name, score=score))
+        try:
+            record = train_seeds(
+                spec, folder, count, overwrite=way.overwrite, resume=way.resume, watch=watch, interruption=stop, world=way.world
+            )
+        except InterruptedRunError as error:
+            raise error.with_way("the same command and --resume") from error
     if not way.world.leads:
         return {}
-    record = SeedsRecord(part="test", runs=tuple(scores))
-    record.save(folder)
     return {"run": str(folder), "summary": record.summary, **record.model_dump(exclude_none=True)}
 
 
@@ -99,9 +95,10 @@ def print_answer(answer: dict[str, Any]) -> None:
         return
     from highwaynet.runs.records import EpochRecord
 
-    last = EpochRecord.model_validate(answer["last_epoch"])
-    checked = f"; validation {last.validation}" if last.validation else ""
-    console.print(f"last epoch: training {last.train}{checked}", soft_wrap=True)
+    if "last_epoch" in answer:
+        last = EpochRecord.model_validate(answer["last_epoch"])
+        checked = f"; validation {last.validation}" if last.validation else ""
+        console.print(f"last epoch: training {last.train}{checked}", soft_wrap=True)
     console.print(
         f"run: {place}\nnext: highway evaluate {place}\n      highway predict {place} FILE...\n      highway report {place}", soft_wrap=True
     )

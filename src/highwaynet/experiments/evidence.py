@@ -11,6 +11,7 @@ from highwaynet.analysis.records import EvaluationRecord, Record
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, read_bytes, write_atomically
 from highwaynet.experiments.claims import Analysis, Scale
+from highwaynet.runs.checkpoints import FINAL
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.record_files import RecordT
 from highwaynet.runs.records import EpochRecord, Score
@@ -148,5 +149,5 @@ def ask(run: RunDirectory, analyses: tuple[Analysis, ...]) -> Answers:
         return {}
     from highwaynet.analysis.collect import Study
 
-    study = Study(run)
+    study = Study(run, FINAL)  # a claim judges the weights after the last epoch
     return {name: getattr(study, name)() for name in analyses}

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from torch import Generator, nn
 
 from highwaynet.base.errors import InputError
+from highwaynet.layers.names import FamilyName
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.convolutional import ConvNetwork, build_convolutional
 from highwaynet.networks.dense import DenseNetwork, build_dense
 from highwaynet.networks.description import describe_plan
-from highwaynet.networks.families import FamilyName
 from highwaynet.networks.plan import Plan
 from highwaynet.networks.spec import MAX_PARAMETERS, NetworkSpec
 

@@ -14,8 +14,8 @@ from pydantic import ConfigDict, Field
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
-from highwaynet.layers.names import Activation, Carry, Init, Shortcut
-from highwaynet.networks.families import FAMILIES, Family, FamilyName
+from highwaynet.layers.names import Activation, Carry, FamilyName, Init, Shortcut
+from highwaynet.networks.families import FAMILIES, Family
 
 Shape = tuple[int, ...]
 """Shape of one sample: (channels, height, width), or (features,)."""

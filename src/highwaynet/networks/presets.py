@@ -8,7 +8,8 @@ number of parameters, but its authors never published it layer by layer.
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from highwaynet.networks.families import FAMILIES, Family, FamilyName
+from highwaynet.layers.names import FamilyName
+from highwaynet.networks.families import FAMILIES, Family
 from highwaynet.networks.plan import Shape
 
 Kind = Literal["highway", "plain", "residual", "maxout"]

@@ -121,6 +121,10 @@ class RunDirectory:
         """Let others write."""
         self._lock.release()
 
+    def __fspath__(self) -> str:
+        """Its path, so that it can be given wherever a path can."""
+        return str(self.path)
+
     @property
     def name(self) -> str:
         """The last part of its path."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, get_args
 
@@ -143,7 +144,7 @@ class TrainedModel:
         return numbers
 
 
-def load(run: str | Path | RunDirectory, checkpoint: Kept | None = None) -> TrainedModel:
+def load(run: str | PathLike[str], checkpoint: Kept | None = None) -> TrainedModel:
     """The trained network of a run directory; raises InputError if there is none or it is damaged.
 
     Args:
@@ -153,7 +154,7 @@ def load(run: str | Path | RunDirectory, checkpoint: Kept | None = None) -> Trai
     """
     if checkpoint is not None and checkpoint not in get_args(Kept):
         raise InputError(f"checkpoint = {checkpoint!r}: choose {' or '.join(get_args(Kept))}")
-    directory = RunDirectory.open(run.path if isinstance(run, RunDirectory) else Path(run))
+    directory = RunDirectory.open(Path(run))
     preparation = directory.load_preparation()
     network = load_network(directory, checkpoint, data=preparation.record)
     return TrainedModel(network, preparation, directory.read_spec(), directory.path)

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -77,7 +78,7 @@ class RunSpec(Spec):
     """Where it starts: with fresh weights if left out, or with the network of another run."""
 
     @classmethod
-    def from_run(cls, run: str | Path, *, without: Iterable[int] = (), checkpoint: str | None = None, **changes: Any) -> "RunSpec":
+    def from_run(cls, run: str | PathLike[str], *, without: Iterable[int] = (), checkpoint: str | None = None, **changes: Any) -> "RunSpec":
         """The spec of a run that trains on with the network of another run.
 
         Args:

@@ -1,0 +1,81 @@
+"""The same run with several seeds."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from highwaynet.base.errors import InputError
+from highwaynet.data.load import load_dataset
+from highwaynet.runs.load import load_network
+from highwaynet.runs.seeds import SeedScore, SeedsRecord
+from highwaynet.runs.spec import SPEC, RunSpec
+from highwaynet.training.distribution import ALONE, World
+from highwaynet.training.evaluation import evaluate
+from highwaynet.training.interruption import Interruption
+from highwaynet.training.loop import train
+from highwaynet.training.objective import Objective
+from highwaynet.training.watcher import Watcher
+
+
+def train_seeds(
+    spec: RunSpec,
+    path: Path | str,
+    seeds: int = 5,
+    *,
+    data: Any = None,
+    objective: Callable[[], Objective] | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    watch: Callable[[int, Path], AbstractContextManager[Watcher | None]] = lambda seed, path: nullcontext(),
+    interruption: Interruption | None = None,
+    world: World = ALONE,
+) -> SeedsRecord:
+    """Train one network for each of several seeds, in folders of their own below `path`; their scores on the test part.
+
+    Args:
+        spec: What to run; its seed is the first one.
+        path: The folder for the runs, and for the record of their scores (seeds.json).
+        seeds: How many.
+        data: The data, if they are in memory; as for `train`.
+        objective: Makes the objective of each run, if it is one of your own.
+        overwrite: Replace earlier runs there.
+        resume: Continue what is there.
+        watch: Gives the watcher of each run.
+        interruption: Asked after every step whether to stop.
+        world: The processes that train together.
+
+    Raises:
+        InputError: If the path is a run itself, or as `train` raises it.
+    """
+    folder, stop = Path(path), interruption or Interruption()
+    if seeds < 1:
+        raise InputError(f"seeds = {seeds}: should be at least 1")
+    if (folder / SPEC).exists():
+        raise InputError(f"{folder} is a run: name another folder for several seeds with --out")
+    scores: list[SeedScore] = []
+    for seed in range(spec.seed, spec.seed + seeds):
+        own = folder / f"seed{seed}"
+        again = world.recall(str(own)) is not None  # torchrun has started the processes again
+        with watch(seed, own) as watcher:
+            run = train(
+                spec.model_copy(update={"seed": seed}),
+                own,
+                data=data,
+                objective=objective() if objective else None,
+                overwrite=overwrite and not again,
+                resume=resume or again,
+                watcher=watcher,
+                interruption=stop,
+                world=world,
+            )
+        if seed < spec.seed + seeds - 1:
+            stop.check(f"interrupted after seed {seed}", world)
+        if world.leads:
+            preparation = run.load_preparation()
+            test = load_dataset(run.read_spec().data, preparation, data=data).test
+            scores.append(SeedScore(seed=seed, run=own.name, score=evaluate(load_network(run, data=preparation.record), test)))
+    record = SeedsRecord(part="test", runs=tuple(scores))
+    if world.leads:
+        record.save(folder)
+    return record
