@@ -15,7 +15,7 @@ from highwaynet.base.specs import validated
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.dataset import Dataset, Split, as_tensor
 from highwaynet.data.division import divide
-from highwaynet.data.memory import source_in_memory
+from highwaynet.data.memory import source_in_memory, target_in
 from highwaynet.data.names import Kind, Step
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.preprocessing import fit_preprocessing
@@ -29,15 +29,16 @@ DEFAULT_STEPS: dict[Kind, tuple[Step, ...]] = {"images": ("scale",), "features":
 
 
 def load_dataset(
-    spec: DataSpec | str = "digits", preparation: Preparation | None = None, *, data: Any = None, parent: Preparation | None = None
+    spec: DataSpec | str | None = None, preparation: Preparation | None = None, *, data: Any = None, parent: Preparation | None = None
 ) -> Dataset:
     """Read a data set and divide it; the division follows `spec.split_seed`, an official test part is left as it is.
 
     Args:
-        spec: What to load, or just its name or path.
+        spec: What to load, or just its name or path; by default digits, or the given data.
         preparation: That of a run, if its network is to be asked again; None learns one from the training samples.
-        data: The data themselves, if they are in memory: a pair (inputs, targets) of arrays or tensors, a mapping of arrays, or a data
-            frame with `spec.target`; see `source_in_memory`.
+        data: The data themselves, if they are in memory: a pair (inputs, targets) of arrays, tensors or lists, or four of them, the last
+            two for testing; a mapping with the names that .npz files have; or a data frame with the name or the values of its target,
+            (frame, "price") or (frame, prices).
         parent: The preparation of a run whose network is trained on: its statistics, encoding and classes are taken over.
 
     Raises:
@@ -46,10 +47,10 @@ def load_dataset(
     >>> load_dataset("digits").train.inputs.shape
     torch.Size([1797, 1, 8, 8])
     """
-    if isinstance(spec, str):
-        spec = validated(DataSpec, {"name": spec}, "data.")
+    if not isinstance(spec, DataSpec):
+        spec = DataSpec() if spec is None else validated(DataSpec, {"name": spec}, "data.")
     if data is not None:
-        spec = spec.for_memory()
+        spec = spec.for_memory(target_in(data))
     source = _source(spec, preparation, data)
     rows = _divided(source, spec)
     if preparation is None and parent is not None:

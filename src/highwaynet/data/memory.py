@@ -1,6 +1,7 @@
 """Data from memory: arrays, tensors or a data frame become the same `Source` that files do. Free of torch."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,19 @@ from highwaynet.data.sources import Source, source_of_arrays, source_of_table
 from highwaynet.data.spec import DataSpec
 from highwaynet.data.table_files import Table, table_of
 
-FORMS = "a pair (inputs, targets), a mapping with x and y, or a data frame with data.target"
+FORMS = 'a pair (inputs, targets), a mapping with x and y, or a data frame with its target, (frame, "column")'
+
+
+def target_in(data: Any) -> str | None:
+    """The name of the target that comes with a data frame: (frame, "price"), or (frame, values); None for other data."""
+    if not _is_framed(data):
+        return None
+    return data[1] if isinstance(data[1], str) else str(getattr(data[1], "name", None) or "target")
+
+
+def _is_framed(data: Any) -> bool:
+    """Whether data are a data frame, or a mapping of columns, with its target."""
+    return isinstance(data, tuple | list) and len(data) == 2 and (is_frame(data[0]) or isinstance(data[0], Mapping))
 
 
 def source_in_memory(data: Any, spec: DataSpec) -> Source:
@@ -21,8 +34,8 @@ def source_in_memory(data: Any, spec: DataSpec) -> Source:
     Args:
         data: A pair (inputs, targets) of arrays, tensors or lists: features (samples, features), or images (samples, height, width) or
             (samples, channels, height, width). Or four of them, the last two for testing; or a mapping with the names that .npz files
-            have (x, y, and x_train, y_train, x_test, y_test). Or a data frame, or a mapping of columns, if `spec.target` names the
-            column to predict.
+            have (x, y, and x_train, y_train, x_test, y_test). Or a data frame, or a mapping of columns, with the name of the column to
+            predict, or with its values: (frame, "price") or (frame, prices); alone, if `spec.target` names the column.
         spec: Target, task and division.
 
     Raises:
@@ -31,14 +44,28 @@ def source_in_memory(data: Any, spec: DataSpec) -> Source:
     if isinstance(data, Source):
         return data
     if spec.target is not None:
-        return source_of_table(spec, as_table(data), "data")
+        return source_of_table(spec, _with_target(data, spec.target) if _is_framed(data) else as_table(data), "data")
     if is_frame(data):
         names = ", ".join(map(str, _columns(data)))
-        raise InputError(f"data.target: say which column of the data frame is to be predicted; it has {names}")
+        raise InputError(f"data: say which column of the data frame is to be predicted, (frame, column); it has {names}")
     arrays = _named(data)
     where = {name: f"data[{name!r}]" if isinstance(data, Mapping) else name for name in arrays}
     stored = {name: _as_array(array, where[name]) for name, array in arrays.items()}
     return source_of_arrays(pair_up(stored, where, spec.task))
+
+
+def _with_target(data: Any, target: str) -> Table:
+    table = as_table(data[0])
+    if isinstance(data[1], str):
+        return table
+    if target in {column.name for column in table.columns}:
+        raise InputError(f"data: the data frame has a column {target!r}, as the target is called; rename one of them")
+    (values,) = as_table({target: data[1]}).columns
+    if len(values.values) != table.rows:
+        raise InputError(
+            f"data: the data frame has {table.rows:,} rows and the target has {len(values.values):,}: they must be equally many"
+        )
+    return replace(table, columns=(*table.columns, values))
 
 
 def is_frame(data: Any) -> bool:

@@ -67,12 +67,18 @@ class DataSpec(Spec):
         """Whether the data were given in memory."""
         return self.name == IN_MEMORY
 
-    def for_memory(self) -> "DataSpec":
-        """The same settings for data that are given in memory; raises InputError if it names other data."""
+    def for_memory(self, target: str | None) -> "DataSpec":
+        """The same settings for data that are given in memory, with their target if they name one.
+
+        Raises:
+            InputError: If the settings name other data, or another target.
+        """
         given = {field: getattr(self, field) for field in self.model_fields_set}
         if given.pop("name", IN_MEMORY) != IN_MEMORY:
             raise InputError(f"data.name = {self.name!r}: the data were given in memory; leave the name out, or the data")
-        return validated(DataSpec, given | {"name": IN_MEMORY}, "data.")
+        if target is not None and self.target not in {None, target}:
+            raise InputError(f"data.target = {self.target!r}: the data were given with the target {target!r}; leave out one of them")
+        return validated(DataSpec, given | {"name": IN_MEMORY, "target": target or self.target}, "data.")
 
     @property
     def built_in(self) -> bool:

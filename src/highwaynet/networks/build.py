@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 
 from torch import Generator, nn
 
-from highwaynet.base.errors import InputError
 from highwaynet.layers.names import FamilyName
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.convolutional import ConvNetwork, build_convolutional
 from highwaynet.networks.dense import DenseNetwork, build_dense
 from highwaynet.networks.description import describe_plan
 from highwaynet.networks.plan import Plan
-from highwaynet.networks.spec import MAX_PARAMETERS, NetworkSpec
+from highwaynet.networks.spec import NetworkSpec
 
 Network = DenseNetwork | ConvNetwork
 
@@ -49,9 +48,7 @@ def build_plan(plan: Plan, *, generator: Generator | None = None) -> Network:
     Raises:
         InputError: If the samples do not fit the network, or it would have more than 2³¹ weights.
     """
-    if (parameters := describe_plan(plan).parameters) > MAX_PARAMETERS:
-        shape = "×".join(map(str, plan.input_shape))
-        raise InputError(f"{plan.name} would have {parameters:,} weights for samples of {shape}; give smaller ones (data.resize)")
+    describe_plan(plan)
     return _BUILDERS[plan.family](plan, generator)
 
 

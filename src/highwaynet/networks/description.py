@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from highwaynet.base.errors import InputError
 from highwaynet.layers.names import Carry
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import (
@@ -19,7 +20,7 @@ from highwaynet.networks.plan import (
     ResidualBlock,
     Shape,
 )
-from highwaynet.networks.spec import NetworkSpec
+from highwaynet.networks.spec import MAX_PARAMETERS, NetworkSpec
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,15 @@ def describe(spec: NetworkSpec, input_shape: Sequence[int], outputs: int) -> Des
 
 
 def describe_plan(plan: Plan) -> Description:
-    """The table of a network, built or not; raises InputError if the input does not fit it."""
+    """The table of a network, built or not; raises InputError if the input does not fit it, or if it is too large to be built."""
     rows: list[Row] = []
     for part, before, after in plan.walk():
         rows += [_row(part, before, after, plan)] * (part.layers if isinstance(part, DenseStack) else 1)
-    return Description(tuple(rows))
+    table = Description(tuple(rows))
+    if table.parameters > MAX_PARAMETERS:
+        shape = "×".join(map(str, plan.input_shape))
+        raise InputError(f"{plan.name} would have {table.parameters:,} weights for samples of {shape}; give smaller ones (data.resize)")
+    return table
 
 
 def title_of(spec: NetworkSpec, plan: Plan) -> str:

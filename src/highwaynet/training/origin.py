@@ -89,5 +89,5 @@ def _from_parent(spec: RunSpec, start: StartSpec) -> Origin:
     try:
         shorter = network.without(start.without) if start.without else network
     except ValueError as error:
-        raise InputError(f"start.without = {list(start.without)}: {str(error).removeprefix('layers = ')} ({where})") from error
+        raise InputError(f"start.without: {error} ({where})") from error
     return Origin(shorter.plan, encode(shorter.state_dict()), preparation)

@@ -11,6 +11,7 @@ from torch import Tensor
 from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import Dataset
 from highwaynet.data.load import load_dataset
+from highwaynet.data.memory import target_in
 from highwaynet.data.preparation import Preparation
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.build import Network
@@ -122,7 +123,7 @@ def _completed(spec: RunSpec, stored: RunSpec | None, given: Given) -> RunSpec:
         )
     spec = with_training(spec, threads=threads, device=choose_device(spec.training.device or known.device), objective=objective)
     if given.data is not None:
-        spec = spec.model_copy(update={"data": spec.data.for_memory()})
+        spec = spec.model_copy(update={"data": spec.data.for_memory(target_in(given.data))})
     if given.network is not None:
         if spec.start is not None and not spec.start.given:
             raise InputError(f"start.run = {spec.start.run!r}: a network was given in memory as well; leave out one of them")

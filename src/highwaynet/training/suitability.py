@@ -9,7 +9,6 @@ from highwaynet.data.load import load_dataset
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.description import describe_plan
 from highwaynet.networks.plan import Plan
-from highwaynet.networks.spec import MAX_PARAMETERS
 from highwaynet.runs.recipes import find_recipe
 from highwaynet.runs.spec import RunSpec, with_training
 from highwaynet.runs.training_spec import TrainingSpec
@@ -67,11 +66,6 @@ def check_fit(spec: RunSpec, plan: Plan, data: Dataset, processes: int = 1) -> N
             f"and needs {record.outputs}: take data of the same form, or another network"
         )
     table = describe_plan(plan)
-    if table.parameters > MAX_PARAMETERS:
-        shape = "×".join(map(str, record.input_shape))
-        raise InputError(
-            f"{spec.network.name} would have {table.parameters:,} weights for samples of {shape}; give smaller ones (data.resize)"
-        )
     batches = {training.batch_size, len(data.train) % training.batch_size} - {0}
     smallest = min(share.stop - share.start for total in batches for share in (Share.of(total, n, processes) for n in range(processes)))
     if smallest == 1 and any(row.norm and prod(row.shape[1:]) == 1 for row in table.rows):
