@@ -77,6 +77,11 @@ class Study:
         return load_dataset(self.spec.data, self._preparation, data=self._given)
 
     @property
+    def title(self) -> str:
+        """How pictures call the network, for instance 50-layer highway."""
+        return self._about.network
+
+    @property
     def has_gates(self) -> bool:
         """Whether there are transform gates."""
         with suppress(ValueError):

@@ -66,6 +66,7 @@ def read_run(path: Path) -> "ReportedRun":
         inside = _look_inside(study, progress)
     return ReportedRun(
         path=str(path),
+        label=study.title,
         spec=study.spec,
         data=run.load_preparation().record,
         history=history,

@@ -51,8 +51,11 @@ def train_one(spec: RunSpec, path: Path, way: Way) -> dict[str, Any]:
 
 
 def _title(spec: RunSpec) -> str:
-    started = f", from {Path(spec.start.run).name}" if spec.start and spec.start.run else ""
-    return f"{spec.network.label}, {spec.network.depth} layers{started}"
+    title, start = f"{spec.network.label}, {spec.network.depth} layers", spec.start
+    if start is None:
+        return title
+    fewer = f" without {len(start.without)}" if start.without else ""
+    return f"{title}{fewer}, from {Path(start.run).name}" if start.run else f"{title}, from a network in memory"
 
 
 def _train(spec: RunSpec, path: Path, way: Way, stop: "Interruption") -> "RunDirectory":

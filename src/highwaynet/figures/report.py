@@ -29,6 +29,8 @@ class ReportedRun:
     """Everything that the report says about one run."""
 
     path: str
+    label: str
+    """Kind and number of layers, for instance 50-layer highway; convolutional networks have names."""
     spec: RunSpec
     data: DataRecord
     history: list[EpochRecord]
@@ -37,17 +39,12 @@ class ReportedRun:
     evaluation: EvaluationRecord
     inside: Inside
 
-    @property
-    def label(self) -> str:
-        """Kind and depth, for instance 50-layer highway; convolutional networks have names."""
-        return self.spec.network.title
-
 
 def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
     """The page for these runs, with a remark of the user's at the top."""
     labels = distinct_labels(runs)
     colours = run_colours([run.spec.network.kind for run in runs])
-    curves = [Curve(label, colour, run.history) for label, colour, run in zip(labels, colours, runs, strict=True)]
+    curves = [Curve(label, colour, run.history) for label, colour, run in zip(labels, colours, runs, strict=True) if run.history]
     environment = Environment(
         loader=PackageLoader("highwaynet.figures", "templates"),
         autoescape=True,
@@ -66,7 +63,7 @@ def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
         results=_results(runs),
         environments=_environments(runs),
         commands=[f"highway train {quote(run.path)} --out {quote(run.path + '-again')}" for run in runs],
-        curves=Markup(to_svg(draw_curves(curves))),
+        curves=Markup(to_svg(draw_curves(curves))) if curves else "",
         version=__version__,
     )
 

@@ -263,7 +263,9 @@ class RunDirectory:
         return FINAL in self.checkpoints.names(FINAL)
 
     def read_seconds(self) -> float:
-        """The time that the training took so far."""
+        """The time that the training took so far; 0 before the first epoch ended."""
+        if not self.has_history:
+            return 0.0
         return sum(parsed(TimingRecord, line, str(self.path / TIMING)).seconds for line in self._lines(TIMING))
 
     def read_events(self) -> list[str]:

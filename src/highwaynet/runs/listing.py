@@ -6,6 +6,7 @@ from typing import Literal
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
+from highwaynet.networks.description import describe_plan
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import is_locked
 from highwaynet.runs.records import EpochRecord
@@ -61,7 +62,8 @@ def summarise(path: Path) -> RunSummary:
     try:
         spec = run.read_spec()
         history = run.read_history() if run.has_history else []
-        depth = "" if spec.network.preset.traits.has_variants else f" {spec.network.depth}"
+        layers = describe_plan(run.load_plan()).layers if run.has_plan else spec.network.depth
+        depth = "" if spec.network.preset.traits.has_variants and layers == spec.network.depth else f" {layers}"
         return RunSummary(
             run=str(path),
             state=_state(run),
@@ -70,7 +72,7 @@ def summarise(path: Path) -> RunSummary:
             seed=spec.seed,
             epochs=spec.training.epochs,
             last=history[-1] if history else None,
-            seconds=run.read_seconds() if history else 0.0,
+            seconds=run.read_seconds(),
         )
     except InputError as error:
         return RunSummary(run=str(path), state="damaged", problem=str(error))

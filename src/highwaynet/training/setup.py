@@ -15,6 +15,7 @@ from highwaynet.data.memory import target_in
 from highwaynet.data.preparation import Preparation
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.build import Network
+from highwaynet.networks.description import describe_plan
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import FINAL, START, decode
 from highwaynet.runs.directory import RunDirectory
@@ -88,7 +89,8 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     def prepare() -> bytes:
         if stored is None:
             run.start(spec, environment, overwrite=overwrite, resume=resume)
-            run.log(f"started: {spec.network.name}, {spec.network.depth} layers, on {data.name}, {spec.training.epochs} epochs")
+            layers, parent = describe_plan(plan).layers, f", from {spec.start.run}" if spec.start and spec.start.run else ""
+            run.log(f"started: {plan.name}, {layers} layers{parent}, on {data.name}, {spec.training.epochs} epochs")
             run.save_plan(plan)
         else:
             _check_same(spec, stored, path)
