@@ -4,12 +4,16 @@ import json
 import re
 import runpy
 import statistics
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
+from highwaynet import load
 from highwaynet.cli.main import app
 from highwaynet.experiments.pool import key_of
 from highwaynet.experiments.records import load_claim, load_plan
@@ -42,6 +46,22 @@ def test_python_runs(block: str) -> None:
     names: dict[str, object] = {}
     exec(compile(block, "README.md", "exec"), names)
     assert len(names) > 2
+
+
+def test_the_recipes_in_python_run_in_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "PYTHON.md").read_text(), flags=re.DOTALL)
+    for block in blocks:
+        lines = [line for line in block.splitlines() if line.strip() and not line.startswith(("import ", "from "))]
+        assert len(lines) <= 10
+        exec(compile(block, "PYTHON.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert "runs/deep exists already" in said
+    assert "test accuracy: best" in said
+    code = f"import numpy, highwaynet; print(highwaynet.load({str(tmp_path / 'runs/short')!r}).predict(numpy.ones((2, 1, 8, 8))).tolist())"
+    other = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert other.strip() == str(load(tmp_path / "runs/short").predict(np.ones((2, 1, 8, 8))).tolist())
 
 
 def test_the_layers_example_is_the_papers_network() -> None:

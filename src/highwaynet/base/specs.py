@@ -1,6 +1,6 @@
 """What all specs share: frozen pydantic models whose field docstrings are the help, and one sentence for a wrong value."""
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
@@ -38,6 +38,12 @@ class Spec(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True
     )
+
+
+def section_in(annotation: Any) -> type[BaseModel] | None:
+    """The spec of a field that is a section of its own, which may be left out; None for other fields."""
+    kinds = [kind for kind in (get_args(annotation) or (annotation,)) if kind is not type(None)]
+    return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel) else None
 
 
 def named(spec: type[BaseModel], values: Any) -> str | None:

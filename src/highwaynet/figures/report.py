@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from highwaynet import __version__
 from highwaynet.analysis.records import EvaluationRecord
+from highwaynet.base.specs import section_in
 from highwaynet.base.text import loss_text, percent
 from highwaynet.data.record import DataRecord
 from highwaynet.figures.curves import Curve, draw_curves
@@ -127,9 +128,8 @@ def _field_names(spec: type[BaseModel], section: str = "") -> list[str]:
     """The dotted names of all fields, in the order of the spec."""
     names: list[str] = []
     for name, field in spec.model_fields.items():
-        inner: Any = field.annotation
-        is_section = isinstance(inner, type) and issubclass(inner, BaseModel)
-        names += _field_names(inner, f"{name}.") if is_section else [section + name]
+        inner = section_in(field.annotation)
+        names += _field_names(inner, f"{name}.") if inner else [section + name]
     return names
 
 
