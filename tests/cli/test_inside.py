@@ -83,7 +83,7 @@ def test_lesion_of_chosen_layers_together(run: Callable[..., Path], tmp_path: Pa
     ("name", "arguments", "words"),
     [
         ("fc-plain", ["inspect", "--what", "gates"], "it has no highway layers, so that there are no transform gates"),
-        ("fc-plain", ["lesion"], "this network has no layers that can be closed"),
+        ("fc-plain", ["lesion"], "it has no layers that can be closed"),
         ("fc-highway", ["inspect", "--what", "gate"], "--what gate: choose of gates, routing, flow, refinement"),
         ("fc-highway", ["inspect", "--what", ","], "--what is empty"),
         ("fc-highway", ["inspect", "--classes", "3,12"], "--classes 12: no such class; there are 10, numbered from 0: 0, 1, 2"),

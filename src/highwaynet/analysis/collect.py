@@ -93,6 +93,16 @@ class Study:
         """How many layers can be closed."""
         return count_layers(self.network)
 
+    def reason_against(self, question: str) -> str | None:
+        """Why the network cannot be asked this; None if it can."""
+        if question in {"gates", "routing"} and not self.has_gates:
+            return "it has no highway layers, so that there are no transform gates to look at"
+        if question == "routing" and not self.classes:
+            return "it is a regression, which has no classes to compare"
+        if question in {"lesions", "pairs", "deletions"} and not self.closable:
+            return "it has no layers that can be closed; highway and residual layers can"
+        return None
+
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes; none in a regression."""
@@ -206,6 +216,8 @@ class Study:
     def _recorded(
         self, name: str, kind: type[RecordT], make: Callable[[], RecordT], still: Callable[[RecordT], bool] = lambda known: True
     ) -> RecordT:
+        if reason := self.reason_against(name.partition("-")[0]):
+            raise InputError(f"{self.run.path}: this network cannot be asked about {name.partition('-')[0]}: {reason}")
         known = self.run.load_record(name, kind)
         if known is not None and known.fingerprint == self._fingerprint and still(known):
             return known

@@ -77,11 +77,7 @@ def _ask(answers: Answers, name: str, sample: int, classes: list[int] | None, pr
 
 def _fitting(study: "Study", wanted: list[str] | None) -> list[str]:
     """The questions that can be asked; raises InputError if one that was asked for cannot."""
-    reasons: dict[str, str] = {}
-    if not study.has_gates:
-        reasons = dict.fromkeys(("gates", "routing"), "it has no highway layers, so that there are no transform gates to look at")
-    elif not study.classes:
-        reasons["routing"] = "it is a regression, which has no classes to compare"
+    reasons = {name: reason for name in QUESTIONS if (reason := study.reason_against(name))}
     for name in wanted or ():
         if name in reasons:
             others = ", ".join(other for other in QUESTIONS if other not in reasons)

@@ -46,8 +46,8 @@ def lesion_command(
     use_data_root(data_root)
     answers = Answers(run, out, formats, checkpoint)
     study = answers.study
-    if not study.closable:
-        raise InputError(f"{run}: this network has no layers that can be closed; highway and residual layers can")
+    if reason := study.reason_against("lesions"):
+        raise InputError(f"{run}: this network cannot be asked that: {reason}")
     if layers is not None:
         _close_together(
             answers, numbers_in("--layers", layers, study.closable, "layers that can be closed"), split, samples, as_json=as_json
