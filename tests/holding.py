@@ -7,6 +7,7 @@ the gate is moved or opened, or once it is asked to stop: a test that asks finds
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 PATIENCE = 300
@@ -41,14 +42,18 @@ class Gate:
         """Let all go on to their end."""
         (self._folder / "epoch").unlink(missing_ok=True)
 
-    def wait(self, process: "subprocess.Popen[str]", epoch: int = 1) -> int:
-        """Until a run is held in this epoch; the id of its process."""
-        deadline = time.monotonic() + PATIENCE
-        while not (held := list(self._folder.glob(f"held-{epoch}-*"))):
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline, f"no run came to epoch {epoch}"
-            time.sleep(0.02)
-        return int(held[0].name.rpartition("-")[2])
+    def wait(self, process: "subprocess.Popen[str]", epoch: int = 1) -> None:
+        """Until a run is held in this epoch, while a process lives."""
+        wait_for(lambda: list(self._folder.glob(f"held-{epoch}-*")), process)
+
+
+def wait_for(condition: Callable[[], object], process: "subprocess.Popen[str]") -> None:
+    """Until this is so, while a process lives."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def install() -> None:
