@@ -13,6 +13,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.cli.overrides import gather_spec
 from highwaynet.kernels.native import active_kernel
 from highwaynet.runs.directory import RunDirectory
+from holding import PATIENCE, wait_for
 from support import Highway
 
 COMMANDS = ["train", "evaluate", "predict", "networks", "report", "data list", "data fetch", "data verify", "data describe"]
@@ -110,18 +111,15 @@ def test_data_list(highway: Highway) -> None:
 
 def test_an_interrupted_run_ends_with_130(tmp_path: Path) -> None:
     import signal
-    import time
 
     command = [sys.executable, "-m", "highwaynet", "train", "--depth", "3", "--epochs", "100000", "--out", "run"]
     # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
     heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, **heard)
     history = tmp_path / "run" / "history.jsonl"
-    deadline = time.monotonic() + 120
-    while not history.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_for(history.exists, process)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert stderr.endswith("and saved; go on with: highway train run --resume\n")
     assert "Traceback" not in stderr

@@ -165,7 +165,7 @@ class Target:
     calls: list[tuple[int, int | None]] = field(default_factory=list)
 
     def fetch(self, *urls: str, size_limit: int = SIZE) -> None:
-        fetch_file(urls, self.path, MD5, size_limit=size_limit, progress=lambda *call: self.calls.append(call), timeout=5)
+        fetch_file(urls, self.path, MD5, size_limit=size_limit, progress=lambda *call: self.calls.append(call), timeout=60)
 
     def fails(self, *urls: str, match: str, size_limit: int = SIZE) -> str:
         with pytest.raises(DownloadError, match=match) as caught:
@@ -258,7 +258,7 @@ def test_no_answer_at_all_is_retried(server: Server, target: Target) -> None:
 
 def test_a_server_that_keeps_silent_is_left(server: Server, target: Target) -> None:
     done = threading.Event()
-    url = server.url("/file", lambda visitor: done.wait(20) and None)
+    url = server.url("/file", lambda visitor: done.wait(300) and None)
     try:
         with pytest.raises(DownloadError, match="no answer in time"):
             fetch_file([url], target.path, MD5, size_limit=SIZE, timeout=0.1)
@@ -448,7 +448,7 @@ def test_the_body_of_a_redirect_is_not_read(server: Server, target: Target) -> N
 
     def page(visitor: Visitor) -> None:
         visitor.answer(302, b"", Location="/file", Content_Length=10**12)
-        silence.wait(20)
+        silence.wait(300)
 
     try:
         target.fetch(server.url("/endless", page))

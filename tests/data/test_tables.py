@@ -597,7 +597,7 @@ def test_damaged_json(place: tuple[Any, ...], value: Any, reason: str) -> None:
 
 def read_or_refuse(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    start, table, sentence = time.monotonic(), None, ""
+    start, table, sentence = time.process_time(), None, ""
     try:
         table = read_table(path)
     except InputError as error:
@@ -607,7 +607,7 @@ def read_or_refuse(path: Path, content: bytes) -> None:
         assert table.rows >= 1
         assert all(len(column.values) == table.rows and not column.missing().all() for column in table.columns)
         assert all(np.isfinite(column.values[~column.missing()]).all() for column in table.columns if column.kind == "number")
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 60, "it hangs"  # seconds of this process alone, whatever runs beside it
 
 
 fuzz = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -24,6 +24,7 @@ from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.spec import RunSpec, with_training
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.loop import train
+from holding import PATIENCE
 
 
 class Silent:
@@ -230,17 +231,27 @@ def test_what_a_killed_process_left_half_written_is_made_again(made: Path, tmp_p
     assert all(mine[name] == theirs[name] for name in theirs if name != "record.json")
 
 
-def test_two_do_not_write_to_a_folder_at_once(made: Path, tmp_path: Path) -> None:
+def test_two_do_not_write_to_a_folder_at_once(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     lock = FolderLock(tmp_path / "toy")
     assert lock.attempt()
-    done = threading.Event()
+    done, refused, attempt = threading.Event(), threading.Semaphore(0), FolderLock.attempt
+
+    def attempt_and_tell(self: FolderLock, **way: bool) -> bool:
+        taken = attempt(self, **way)
+        if not taken:
+            refused.release()
+        return taken
+
+    monkeypatch.setattr(FolderLock, "attempt", attempt_and_tell)
     job = prepare(CLAIM, "laptop", None, tmp_path, [])
     thread = threading.Thread(target=lambda: (reproduce(job, 1, Silent()), done.set()))
     thread.start()
-    assert not done.wait(0.5)
+    for _ in range(3):
+        assert refused.acquire(timeout=PATIENCE)
+    assert not done.is_set()
     lock.release()
-    thread.join(60)
+    thread.join(PATIENCE)
     assert done.is_set()
     assert files(tmp_path / "toy") == files(made / "toy")
 

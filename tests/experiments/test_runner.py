@@ -5,8 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.experiments.specs import run_spec
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.training.interruption import InterruptedRunError
+from holding import PATIENCE, Gate
 
 WORKER = "highwaynet.experiments.worker"
 
@@ -78,7 +77,16 @@ def test_nothing_is_begun_where_all_is_done(calm: tuple[list[Run], Pool, list[St
     assert seen == [Standing(3, 3, ())]
 
 
-def test_a_worker_that_is_killed_is_replaced(calm: tuple[list[Run], Pool, list[Standing]], tmp_path: Path) -> None:
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Holds the runs of this process's workers in their fourth epoch, to which those of three do not come."""
+    made = Gate(tmp_path / "gate", epoch=4)
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+def test_a_worker_that_is_killed_is_replaced(calm: tuple[list[Run], Pool, list[Standing]], gate: Gate, tmp_path: Path) -> None:
     runs, pool, _ = calm
     killed: list[int] = []
 
@@ -87,8 +95,9 @@ def test_a_worker_that_is_killed_is_replaced(calm: tuple[list[Run], Pool, list[S
             killed.extend(children())
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
+            gate.open()
 
-    shaken = Pool(tmp_path)
+    shaken = Pool(tmp_path / "runs")
     run_all(runs, shaken, 1, kill)
     assert killed
     assert histories(shaken, runs) == histories(pool, runs)
@@ -167,20 +176,21 @@ def test_a_run_that_diverges_is_done(tmp_path: Path) -> None:
     assert not RunDirectory(pool.path_of(run)).finished
 
 
-def test_sigterm_saves(calm: tuple[list[Run], Pool, list[Standing]], tmp_path: Path) -> None:
+def test_sigterm_saves(calm: tuple[list[Run], Pool, list[Standing]], gate: Gate, tmp_path: Path) -> None:
     runs, pool, _ = calm
 
     def terminate(standing: Standing) -> None:
         if any(epochs for _, epochs, _ in standing.running):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    shaken = Pool(tmp_path)
+    shaken = Pool(tmp_path / "runs")
     with pytest.raises(InterruptedRunError, match="interrupted; what was trained is saved") as caught:
         run_all(runs[1:2], shaken, 1, terminate)
     assert caught.value.exit_code == 143
     assert not children()
     events = RunDirectory(shaken.path_of(runs[1])).read_events()
     assert events[-1].startswith("interrupted in epoch")
+    gate.open()
     run_all(runs[1:2], shaken, 1, lambda standing: None)
     assert histories(shaken, runs[1:2]) == histories(pool, runs[1:2])
 
@@ -201,7 +211,7 @@ def test_two_parents_make_each_run_once(calm: tuple[list[Run], Pool, list[Standi
     command = [sys.executable, "-c", PARENT, str(tmp_path)]
     parents = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for parent in parents:
-        _, errors = parent.communicate(timeout=120)
+        _, errors = parent.communicate(timeout=PATIENCE)
         assert parent.returncode == 0, errors
     shared = Pool(tmp_path)
     assert histories(shared, runs) == histories(pool, runs)
@@ -216,10 +226,12 @@ def test_a_run_that_another_process_holds_is_waited_for(calm: tuple[list[Run], P
     holder = RunDirectory(path)
     holder.lock()
     seen: list[Standing] = []
-    timer = threading.Timer(1.0, holder.unlock)
-    began = time.monotonic()
-    timer.start()
-    run_all([run], shared, 1, seen.append)
-    assert time.monotonic() - began > 1.0
-    assert seen[0].running == ()
+
+    def show(standing: Standing) -> None:
+        seen.append(standing)
+        if len(seen) == 3:
+            holder.unlock()
+
+    run_all([run], shared, 1, show)
+    assert [standing.running for standing in seen[:3]] == [()] * 3
     assert histories(shared, [run]) == histories(pool, [run])

@@ -1,8 +1,9 @@
 """The kill test of studies: one whose workers and parent are killed again and again ends as one that was left in peace.
 
-python tests/search/kill_search.py [--kills 10] [--seed 0] [--record FILE]
+PYTHONPATH=tests python -m search.kill_search [--kills 10] [--seed 0] [--record FILE]
 
-A third of the kills (SIGKILL, at random moments) hit a worker, a third the parent, a third all of them at once.
+A third of the kills (SIGKILL, at random moments) hit a worker, a third the parent, a third all of them at once. The last trial of each
+configuration is held in its first epoch until they are over, so that the study is not over before.
 """
 
 import argparse
@@ -20,8 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from highwaynet.search.address import DATABASE, Address
+from highwaynet.search.spec import read_study
 from highwaynet.search.storage import open_storage
 from highwaynet.search.workers import is_alive
+from holding import PATIENCE, Gate, wait_for
 
 TARGETS = ("worker", "parent", "everybody")
 STUDY = """
@@ -99,16 +102,12 @@ def kill(pid: int) -> None:
 def shake(study: Path, out: Path, kills: int, seed: int, longest: float = 2.5) -> Counter[str]:
     """Run a study with so many kills, each at most so many seconds after workers are there; returns what was hit."""
     chance, hit = random.Random(seed), Counter[str]()
-    parent = start(study, out)
+    gate = Gate(out.with_name(f"{out.name}-gate"), runs=f"*/{read_study(study).trials - 1:05}")
+    parent = start(study, out, **gate.environment)
     while sum(hit.values()) < kills:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and parent.poll() is None and not worker_pids(out):
-            time.sleep(0.05)
+        wait_for(lambda: worker_pids(out), parent)
         time.sleep(chance.uniform(0, longest))
-        if parent.poll() is not None:
-            raise AssertionError(
-                f"ended with {parent.returncode} after {hit}, before all kills: give it more trials\n{parent.communicate()[1]}"
-            )
+        assert parent.poll() is None, f"ended with {parent.returncode} after {hit}, before all kills\n{parent.communicate()[1]}"
         target = TARGETS[sum(hit.values()) % len(TARGETS)]
         pids = worker_pids(out)
         if target == "worker":
@@ -120,9 +119,10 @@ def shake(study: Path, out: Path, kills: int, seed: int, longest: float = 2.5) -
             for pid in pids if target == "everybody" else ():
                 kill(pid)
             parent.communicate()
-            parent = start(study, out)
+            parent = start(study, out, **gate.environment)
         hit[target] += 1
-    _, errors = parent.communicate(timeout=600)
+    gate.open()
+    _, errors = parent.communicate(timeout=2 * PATIENCE)
     assert parent.returncode == 0, errors
     assert "Traceback" not in errors, errors
     return hit

@@ -227,8 +227,7 @@ def test_nobody_is_thought_dead_while_the_storage_was_away(tiny: Callable[..., S
     trials = open_study(tiny(trials=1))
     claim = trials.claim(trials.configurations[0], "another-machine-123-abc")
     assert claim is not None
-    trials.storage.grace_period, trials.storage.heartbeat_interval = 0, 0
-    time.sleep(1.1)
+    trials.storage.grace_period = -2  # whoever has a trial seems silent
     trials.ask.troubled = time.monotonic()
     assert not trials.rescue()
     trials.ask.troubled = -math.inf

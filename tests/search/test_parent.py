@@ -18,21 +18,14 @@ from highwaynet.search.trials import Trials
 from highwaynet.search.worker import Worker
 from highwaynet.search.workers import WorkerFolder, is_alive, remove_dead
 from highwaynet.training.interruption import InterruptedRunError, Interruption
+from holding import PATIENCE, Gate
 from search.kill_search import results, shake, start, worker_pids, write_study
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     return errors
-
-
-def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_two_workers_find_what_one_finds(tmp_path: Path, open_study: Callable[..., Trials], run_worker: Callable[..., None]) -> None:
@@ -85,10 +78,11 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(
     tmp_path: Path, open_study: Callable[..., Trials], run_worker: Callable[..., None]
 ) -> None:
     study = write_study(tmp_path / "study.toml", trials=1, epochs=30)
-    process = start(study, tmp_path / "out", workers=1)
-    wait_for(lambda: list((tmp_path / "out").rglob("history.jsonl")), process)
+    gate = Gate(tmp_path / "gate")
+    process = start(study, tmp_path / "out", workers=1, **gate.environment)
+    gate.wait(process)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "trials done, and saved; go on with: highway search" in errors.splitlines()[-1]
     assert "Traceback" not in errors

@@ -22,6 +22,7 @@ from highwaynet.search.address import Address
 from highwaynet.search.spec import read_study
 from highwaynet.search.study import locate, open_stored
 from highwaynet.search.trials import Trials
+from holding import PATIENCE, Gate
 from search.kill_search import kill, stored_trials, worker_pids, write_study
 from search.postgres import PASSWORD, Server, find_binary
 from support import Highway
@@ -42,18 +43,20 @@ def server() -> Iterator[Server]:
         server.stop()
 
 
-def begin(out: Path, *arguments: object, server: Server, heartbeat: int = 1) -> subprocess.Popen[str]:
+def begin(out: Path, *arguments: object, server: Server, heartbeat: int, gate: Gate) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "highwaynet", "search", *map(str, arguments), "--out", str(out), "--workers", "1"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "HIGHWAYNET_HEARTBEAT": f"{heartbeat}", "HIGHWAYNET_STORAGE": server.url},
+        env=os.environ
+        | {"OMP_NUM_THREADS": "1", "HIGHWAYNET_HEARTBEAT": f"{heartbeat}", "HIGHWAYNET_STORAGE": server.url}
+        | gate.environment,
     )
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     assert PASSWORD not in errors
     return errors
@@ -71,8 +74,13 @@ def named(path: Path, name: str, trials: int, epochs: int) -> Path:
 
 def test_two_parents_share_a_study_and_each_trial_is_run_once(server: Server, tmp_path: Path, highway: Highway) -> None:
     study = named(tmp_path / "study.toml", "shared", trials=20, epochs=6)
-    one, two = (begin(tmp_path / name, study, server=server, heartbeat=10) for name in ("one", "two"))
-    errors = [ended(one), ended(two)]
+    gates = {name: Gate(tmp_path / f"gate-{name}") for name in ("one", "two")}
+    parents = [begin(tmp_path / name, study, server=server, heartbeat=10, gate=gate) for name, gate in gates.items()]
+    for gate, parent in zip(gates.values(), parents, strict=True):
+        gate.wait(parent)
+    for gate in gates.values():  # both have a trial now
+        gate.open()
+    errors = [ended(parent) for parent in parents]
     assert all("40 of 40 done" in text for text in errors)
     assert all("storage postgresql://tester:***@127.0.0.1:" in text for text in errors)
     trials = all_trials(server, "shared")
@@ -94,27 +102,22 @@ def test_two_parents_share_a_study_and_each_trial_is_run_once(server: Server, tm
     assert "wrong-word" not in str(caught.value)
 
 
-def wait_for_epoch(out: Path, process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + 120
-    while not list(out.rglob("history.jsonl")):
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def test_a_restarted_server_does_not_end_a_study_and_dead_machines_give_their_trials_back(
     server: Server, tmp_path: Path, open_study: Callable[..., Trials], run_worker: Callable[..., None]
 ) -> None:
     study = named(tmp_path / "study.toml", "restarted", trials=5, epochs=40)
-    process = begin(tmp_path / "one", study, server=server)
-    wait_for_epoch(tmp_path / "one", process)
+    gates = {name: Gate(tmp_path / f"gate-{name}") for name in ("one", "two")}
+    process = begin(tmp_path / "one", study, server=server, heartbeat=2, gate=gates["one"])
+    gates["one"].wait(process)
     server.stop()  # as in a power failure
+    gates["one"].move(2)  # what it has to tell, nobody hears
     time.sleep(8)  # longer than it takes to be thought dead
     assert process.poll() is None
     server.start()
+    gates["one"].wait(process, epoch=2)
     # Another machine joins by name and dies with its worker: its folder is not known to the first one, so that only silence tells.
-    other = begin(tmp_path / "two", "--join", "restarted", server=server)
-    wait_for_epoch(tmp_path / "two", other)
+    other = begin(tmp_path / "two", "--join", "restarted", server=server, heartbeat=2, gate=gates["two"])
+    gates["two"].wait(other)
     pids = worker_pids(tmp_path / "two")
     other.send_signal(signal.SIGSTOP)  # or its workers would notice its end, and give their trial back
     for pid in pids:
@@ -123,6 +126,7 @@ def test_a_restarted_server_does_not_end_a_study_and_dead_machines_give_their_tr
     other.communicate()
     held = [t for t in all_trials(server, "restarted") if t.state.name == "RUNNING" and f"-{pids[0]}-" in str(t.user_attrs.get("worker"))]
     assert len(held) == 1, "it died with a trial"
+    gates["one"].open()
     ended(process)
     trials = all_trials(server, "restarted")
     assert Counter(trial.state.name for trial in trials) == {"COMPLETE": 10, "FAIL": 1}, "the living kept theirs while the server was away"

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ import torch
 from highwaynet.base.share import Share
 from highwaynet.data.augmentation import Augmentation
 from highwaynet.layers.dropout import Dropout
+from holding import PATIENCE, Gate
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 SPEC = """
@@ -31,15 +31,15 @@ clip_norm = 3.0
 """  # 1294 samples: the last batch has 34
 
 
-def launch(folder: Path, *arguments: object, processes: int = 2, restarts: int = 0) -> "subprocess.Popen[str]":
+def launch(folder: Path, *arguments: object, processes: int = 2, restarts: int = 0, **more: str) -> "subprocess.Popen[str]":
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     command = [*launcher, "--max-restarts", str(restarts), "-m", "highwaynet", "train", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=folder, text=True, env=os.environ | ENVIRONMENT, **pipes)
+    return subprocess.Popen(command, cwd=folder, text=True, env=os.environ | ENVIRONMENT | more, **pipes)
 
 
 def finished(process: "subprocess.Popen[str]") -> str:
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     return errors
 
@@ -86,30 +86,28 @@ def workers_of(launcher: int) -> list[int]:
 def test_a_killed_worker_is_restarted_and_the_result_is_the_same(tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text(SPEC.replace("epochs = 3", "epochs = 40"))
     finished(launch(tmp_path, "spec.toml", "--out", "calm"))
-    process = launch(tmp_path, "spec.toml", "--out", "shaken", restarts=2)
-    for lines in (3, 12):
-        wait_for_lines(tmp_path / "shaken" / "history.jsonl", lines, process)
-        os.kill(workers_of(process.pid)[-1], signal.SIGKILL)
-        time.sleep(1)
+    gate = Gate(tmp_path / "gate", epoch=3)
+    process = launch(tmp_path, "spec.toml", "--out", "shaken", restarts=2, **gate.environment)
+    gate.wait(process, epoch=3)
+    os.kill(workers_of(process.pid)[-1], signal.SIGKILL)
+    gate.move(12)
+    gate.wait(process, epoch=12)
+    os.kill(workers_of(process.pid)[-1], signal.SIGKILL)
+    gate.open()
     errors = finished(process)
     assert errors.count("highway: resumed from epoch") == 2
     for name in ("history.jsonl", "checkpoints/final.safetensors"):
         assert (tmp_path / "calm" / name).read_bytes() == (tmp_path / "shaken" / name).read_bytes()
 
 
-def wait_for_lines(path: Path, lines: int, process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 120
-    while (not path.exists() or len(path.read_bytes().splitlines()) < lines) and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.02)
-
-
 def test_a_launcher_that_is_asked_to_stop_saves_and_one_process_goes_on(tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text(SPEC.replace("epochs = 3", "epochs = 60"))
     alone(tmp_path, "spec.toml", "--out", "one")
-    process = launch(tmp_path, "spec.toml", "--out", "two")
-    wait_for_lines(tmp_path / "two" / "history.jsonl", 3, process)
+    gate = Gate(tmp_path / "gate", epoch=3)
+    process = launch(tmp_path, "spec.toml", "--out", "two", **gate.environment)
+    gate.wait(process, epoch=3)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert errors.count("go on with: torchrun --nproc-per-node 2 -m highwaynet train two --resume") == 1, errors
     alone(tmp_path, "two", "--resume")
     assert "it was saved by 2 processes, and now there are 1" in (tmp_path / "two" / "events.log").read_text()
@@ -122,7 +120,7 @@ def test_a_restart_takes_up_only_what_the_first_start_began(tmp_path: Path) -> N
     alone(tmp_path, "spec.toml", "--out", "there")
     before = (tmp_path / "there" / "events.log").read_bytes()
     process = launch(tmp_path, "spec.toml", "--out", "there", restarts=1)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0
     assert errors.count("there exists already") == 2
     assert (tmp_path / "there" / "events.log").read_bytes() == before
@@ -144,7 +142,7 @@ def test_errors_are_told_once(tmp_path: Path) -> None:
         (["--network", "fc-residual", "--activation", "relu", "--learning-rate", 1e6, "--depth", 6], "no longer finite in epoch 1"),
     ):
         process = launch(tmp_path, *arguments, "--epochs", 1, "--out", "run")
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode != 0
         assert errors.count(sentence) == 1, errors
         assert "an error in highwaynet itself" not in errors

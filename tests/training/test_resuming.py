@@ -1,6 +1,7 @@
 """Checkpoints, resumption, interruption, and what happens when checkpoints or disks are damaged."""
 
 import json
+import math
 import os
 import pickle
 import shutil
@@ -25,6 +26,7 @@ from highwaynet.runs.listing import summarise
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.loop import train
 from highwaynet.training.watcher import Watcher
+from holding import PATIENCE
 from support import Highway
 from survival import results, survive
 
@@ -438,7 +440,7 @@ def test_a_folder_that_vanishes(tmp_path: Path, calm: RunDirectory) -> None:
 def test_signals_save_and_say_how_to_go_on(number: int, code: int, tmp_path: Path, highway: Highway) -> None:
     process = start_long_run(tmp_path)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == code
     assert "finishing the step and saving; Ctrl-C again leaves at once" in errors
     assert errors.endswith("and saved; go on with: highway train run --resume\n")
@@ -447,7 +449,7 @@ def test_signals_save_and_say_how_to_go_on(number: int, code: int, tmp_path: Pat
     assert [(run["run"], run["state"]) for run in listed] == [("run", "interrupted")]
     again = start_long_run(tmp_path, "run", "--resume")
     again.send_signal(number)
-    assert "highway: resumed from epoch" in again.communicate(timeout=60)[1]
+    assert "highway: resumed from epoch" in again.communicate(timeout=PATIENCE)[1]
 
 
 def start_long_run(folder: Path, *arguments: str, pipe: bool = True) -> "subprocess.Popen[str]":
@@ -464,7 +466,7 @@ def start_long_run(folder: Path, *arguments: str, pipe: bool = True) -> "subproc
         process.stderr.close()
     timing = folder / "run" / "timing.jsonl"
     before = timing.stat().st_size if timing.exists() else 0
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while (not timing.exists() or timing.stat().st_size <= before) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     return process
@@ -481,7 +483,7 @@ def test_a_second_interrupt_leaves_at_once_and_the_first_signal_too_before_train
         interruption.armed = True
         signal.raise_signal(signal.SIGINT)
         assert interruption.requested == 130
-        monkeypatch.setattr("highwaynet.training.interruption.ECHO", 1.0)
+        monkeypatch.setattr("highwaynet.training.interruption.ECHO", math.inf)
         signal.raise_signal(signal.SIGINT)  # an echo of the first, under torchrun
         monkeypatch.setattr("highwaynet.training.interruption.ECHO", 0.0)
         signal.raise_signal(signal.SIGTERM)  # from a launcher that asks too
@@ -502,7 +504,7 @@ def test_intervals_that_are_none(text: str) -> None:
 def test_a_request_that_nobody_hears_of_does_not_lose_the_run(tmp_path: Path) -> None:
     process = start_long_run(tmp_path, pipe=False)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 143
+    assert process.wait(timeout=PATIENCE) == 143
     assert summarise(tmp_path / "run").state == "interrupted"
     assert list((tmp_path / "run" / "checkpoints").glob("st*.json"))
 
