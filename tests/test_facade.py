@@ -68,7 +68,7 @@ def test_the_list_of_networks() -> None:
 
 
 def test_several_seeds(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
     data = (x, (x[:, 0] > 0).astype(int))
     record = train_seeds(small_spec(), tmp_path / "seeds", 2, data=data)
     assert [run.seed for run in record.runs] == [0, 1]
