@@ -31,13 +31,14 @@ DEFAULT_STEPS: dict[Kind, tuple[Step, ...]] = {"images": ("scale",), "features":
 def load_dataset(
     spec: DataSpec | str = "digits", preparation: Preparation | None = None, *, data: Any = None, parent: Preparation | None = None
 ) -> Dataset:
-    """Read a data set and divide it; the division follows `spec.split_seed`, an official test part is left as it is.
+    """Load a data set and divide it; the division follows `spec.split_seed`, an official test part is left as it is.
 
     Args:
-        spec: What to load, or just its name or path.
-        preparation: That of a run, if its network is to be asked again; None learns one from the training samples.
-        data: The data themselves, if they are in memory: a pair (inputs, targets) of arrays or tensors, a mapping of arrays, or a data
-            frame with `spec.target`; see `source_in_memory`.
+        spec: What to load, or only its name or path.
+        preparation: That of a run, to load the data as its network was trained on them; by default one is learned from the training
+            samples.
+        data: The data themselves, if they are in memory: a pair (inputs, targets) of arrays or tensors, a mapping of arrays (x and y, or
+            x_train, y_train, x_test and y_test), or a data frame, in which `spec.target` names the column to predict.
         parent: The preparation of a run whose network is trained on: its statistics, encoding and classes are taken over.
 
     Raises:
