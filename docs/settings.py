@@ -8,19 +8,32 @@ from pydantic_core import PydanticUndefined
 from highwaynet.base.specs import VARYING
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.spec import NetworkSpec
-from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.spec import RunSpec, StartSpec
 from highwaynet.runs.training_spec import TrainingSpec
 from highwaynet.search.spec import Parameter, StudySpec
 
 PAGE = Path(__file__).parent / "SETTINGS.md"
-SECTIONS: dict[str, type[BaseModel]] = {"network": NetworkSpec, "data": DataSpec, "training": TrainingSpec}
+SECTIONS: dict[str, type[BaseModel]] = {"network": NetworkSpec, "data": DataSpec, "training": TrainingSpec, "start": StartSpec}
+NOTES = {
+    "start": [
+        "Leave this section out to start with fresh weights. `highway train --start RUN --without LAYERS` and, in Python,",
+        "`RunSpec.from_run` write it.",
+        "",
+    ]
+}
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, tuple):
+        return str(list(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _rows(spec: type[BaseModel], section: str) -> list[str]:
     rows = []
     for name, field in spec.model_fields.items():
         none = field.default is None or field.default is PydanticUndefined or name in VARYING
-        default = "" if none else f"`{field.default}`".replace("True", "true").replace("False", "false")
+        default = "" if none else f"`{_toml(field.default)}`"
         rows.append(f"| `{section}{name}` | {' '.join((field.description or '').split())} | {default} |")
     return rows
 
@@ -39,7 +52,15 @@ def page() -> str:
         "```",
     ]
     for section, spec in SECTIONS.items():
-        lines += ["", f"## {section}", "", "| setting | meaning | default |", "|---|---|---|", *_rows(spec, f"{section}.")]
+        lines += [
+            "",
+            f"## {section}",
+            "",
+            *NOTES.get(section, []),
+            "| setting | meaning | default |",
+            "|---|---|---|",
+            *_rows(spec, f"{section}."),
+        ]
     seed = RunSpec.model_fields["seed"]
     lines += [
         "",

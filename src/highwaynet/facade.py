@@ -17,14 +17,14 @@ from highwaynet.runs.records import Score
 
 
 def evaluate(run: str | PathLike[str], part: Part = "test", *, checkpoint: Kept | None = None, data: Any = None) -> Score:
-    """Loss and accuracy, or RMSE and R², of a trained network.
+    """Evaluate a trained network: loss and accuracy, or RMSE and R² for a regression.
 
     The loss is cross-entropy, or squared error for numbers, also for a run with an objective of its own.
 
     Args:
-        run: The run that `train` gave, or its directory.
+        run: The run that `train` returned, or its directory.
         part: Which part of the data: train, validation or test.
-        checkpoint: Which weights, "final" or "best"; by default those that are the run's answer.
+        checkpoint: Which weights, "final" or "best"; by default final.
         data: The data, if the run was trained on data in memory.
 
     Raises:
@@ -34,18 +34,19 @@ def evaluate(run: str | PathLike[str], part: Part = "test", *, checkpoint: Kept 
 
 
 def inspect(run: str | PathLike[str], *, checkpoint: Kept | None = None, data: Any = None) -> Study:
-    """Questions to the network of a run: `gates`, `routing`, `flow`, `refinement`, `lesions`, `pairs`, `deletions`, `evaluation`.
+    """Open a trained run for analysis.
 
-    Each answer is a record, which draws itself (`record.plot()`) and shows itself in notebooks. It is kept in the run directory, so that
-    asking again takes no time.
+    The methods of the `Study` that it returns are the analyses: `gates`, `routing`, `flow`, `refinement`, `lesions`, `pairs`, `deletions`
+    and `evaluation`. Each returns a record, which shows itself in notebooks and, apart from `evaluation`, draws itself (`record.plot()`).
+    Records are kept in the run directory, so that the same analysis takes no time when it is asked for again.
 
     Args:
-        run: The run that `train` gave, or its directory.
-        checkpoint: Which weights, "final" or "best"; by default those that are the run's answer.
+        run: The run that `train` returned, or its directory.
+        checkpoint: Which weights, "final" or "best"; by default final.
         data: The data, if the run was trained on data in memory.
 
     Raises:
-        InputError: If the run is damaged.
+        InputError: If there is no such run or checkpoint, or it is damaged.
     """
     return Study(RunDirectory.open(Path(run)), checkpoint, data)
 

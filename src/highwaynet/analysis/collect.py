@@ -46,15 +46,15 @@ MANY = 1000
 
 
 class Study:
-    """Questions to the network of one run; every answer is kept in its directory.
+    """Analyses of the network of one run; make it with `inspect`. Each result is kept in the run directory.
 
     Args:
         run: The run.
-        checkpoint: Which of its weights; by default those that are its answer.
+        checkpoint: Which weights, "final" or "best"; by default final.
         data: The data, if the run was trained on data in memory.
 
     Raises:
-        InputError: The directory is damaged, or the checkpoint is missing.
+        InputError: If the directory is damaged, or the checkpoint is missing.
     """
 
     def __init__(self, run: RunDirectory, checkpoint: Kept | None = None, data: Any = None) -> None:
@@ -83,7 +83,7 @@ class Study:
 
     @property
     def has_gates(self) -> bool:
-        """Whether there are transform gates."""
+        """Whether the network has transform gates."""
         with suppress(ValueError):
             return bool(highway_modules(self.network))
         return False
@@ -109,7 +109,11 @@ class Study:
         return self._preparation.record.class_names
 
     def score(self, part: Part) -> Score:
-        """How well the network does on one part of the data."""
+        """How well the network does on one part of the data.
+
+        Args:
+            part: Which part: train, validation or test.
+        """
         return evaluate(self.network, self.data.part(part))
 
     def evaluation(self) -> EvaluationRecord:
@@ -128,7 +132,12 @@ class Study:
         return self._recorded("evaluation", EvaluationRecord, make)
 
     def gates(self, sample: int = 0, progress: Progress | None = None) -> GatesRecord:
-        """Which transform gates open over the training data, and for one sample."""
+        """Which transform gates open over the training data, and for one sample.
+
+        Args:
+            sample: The training sample whose gates are recorded one by one, numbered from 0.
+            progress: Called with (done, total) while the analysis runs.
+        """
         return self._recorded(
             "gates",
             GatesRecord,
@@ -137,7 +146,11 @@ class Study:
         )
 
     def routing(self, progress: Progress | None = None) -> RoutingRecord:
-        """How classes take different routes through the training data's gates."""
+        """How samples of different classes open different gates, over the training data.
+
+        Args:
+            progress: Called with (done, total) while the analysis runs.
+        """
         return self._recorded(
             "routing",
             RoutingRecord,
@@ -154,7 +167,14 @@ class Study:
         return self._recorded("flow", FlowRecord, make)
 
     def refinement(self, progress: Progress | None = None) -> RefinementRecord:
-        """How far each layer's output is from the last one's; raises InputError where no two layers in a row have the same shape."""
+        """How far each layer's output is from the last one's.
+
+        Args:
+            progress: Called with (done, total) while the analysis runs.
+
+        Raises:
+            InputError: If no two layers in a row have the same shape.
+        """
         return self._recorded(
             "refinement",
             RefinementRecord,
@@ -163,7 +183,13 @@ class Study:
         )
 
     def lesions(self, part: Part = "train", samples: int | None = None, progress: Progress | None = None) -> LesionsRecord:
-        """The network with each single layer closed."""
+        """Loss and accuracy with each single layer closed.
+
+        Args:
+            part: Which part of the data: train, validation or test.
+            samples: How many samples of it, evenly spaced; all if None.
+            progress: Called with (done, total) while the analysis runs.
+        """
         return self._recorded(
             f"lesions-{part}",
             LesionsRecord,
@@ -172,7 +198,13 @@ class Study:
         )
 
     def pairs(self, part: Part = "train", samples: int | None = MANY, progress: Progress | None = None) -> PairsRecord:
-        """The network with two layers closed, and with spans of layers closed."""
+        """Loss with each two layers closed, and with each span of layers closed.
+
+        Args:
+            part: Which part of the data: train, validation or test.
+            samples: How many samples of it, evenly spaced; all if None.
+            progress: Called with (done, total) while the analysis runs.
+        """
         return self._recorded(
             f"pairs-{part}",
             PairsRecord,
@@ -183,7 +215,14 @@ class Study:
     def deletions(
         self, part: Part = "train", samples: int | None = MANY, seed: int = 0, progress: Progress | None = None
     ) -> DeletionsRecord:
-        """The network with many random layers closed, and in other orders."""
+        """Loss and accuracy with many random layers closed, and with layers in another order.
+
+        Args:
+            part: Which part of the data: train, validation or test.
+            samples: How many samples of it, evenly spaced; all if None.
+            seed: Seed of the random choices.
+            progress: Called with (done, total) while the analysis runs.
+        """
         return self._recorded(
             f"deletions-{part}",
             DeletionsRecord,

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 
 class HighwayError(Exception):
-    """Something went wrong that one sentence explains; the command ends with exit code 1."""
+    """Base class of the errors of this package. The message is one sentence for the user; commands end with exit code 1."""
 
     exit_code = 1
     told = False
@@ -17,7 +17,7 @@ class HighwayError(Exception):
 
 
 class InputError(HighwayError):
-    """The user's input is wrong: one sentence names the field, the value and the way out; exit code 2."""
+    """The input is wrong: the message names the field, the value and what to do. Commands end with exit code 2."""
 
     exit_code = 2
 

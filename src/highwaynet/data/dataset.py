@@ -46,7 +46,7 @@ class Split:
         return replace(self, rows=self.rows[:count])
 
     def spread(self, count: int) -> "Split":
-        """So many samples of this part, evenly spread over it: it may be sorted by class."""
+        """`count` samples of this part, evenly spaced: it may be sorted by class."""
         if count >= len(self):
             return self
         return replace(self, rows=self.rows[torch.arange(count) * len(self) // count])
@@ -81,17 +81,21 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set, divided."""
+    """A data set, divided into training, validation and test part."""
 
     name: str
+    """Name of a built-in data set, or path of your own data."""
     preparation: Preparation
+    """What was learned from the training samples: preprocessing, encoding, class names."""
     train: Split
+    """The training part."""
     validation: Split | None
-    """None where everything is trained on."""
+    """The validation part; None if all samples are trained on."""
     test: Split
+    """The test part."""
 
     def part(self, name: Part) -> Split:
-        """The part of this name; raises InputError where nothing was kept for validation."""
+        """The part of this name; raises InputError if nothing was kept for validation."""
         part = {"train": self.train, "validation": self.validation, "test": self.test}[name]
         if part is None:
             raise InputError(f"{self.name} has no {name} part in this run (data.validation = 0): choose train or test")

@@ -31,11 +31,12 @@ DEFAULT_STEPS: dict[Kind, tuple[Step, ...]] = {"images": ("scale",), "features":
 def load_dataset(
     spec: DataSpec | str | None = None, preparation: Preparation | None = None, *, data: Any = None, parent: Preparation | None = None
 ) -> Dataset:
-    """Read a data set and divide it; the division follows `spec.split_seed`, an official test part is left as it is.
+    """Load a data set and divide it; the division follows `spec.split_seed`, an official test part is left as it is.
 
     Args:
-        spec: What to load, or just its name or path; by default digits, or the given data.
-        preparation: That of a run, if its network is to be asked again; None learns one from the training samples.
+        spec: What to load, or only its name or path; by default digits, or the given data.
+        preparation: That of a run, to load the data as its network was trained on them; by default one is learned from the training
+            samples.
         data: The data themselves, if they are in memory: a pair (inputs, targets) of arrays, tensors or lists, or four of them, the last
             two for testing; a mapping with the names that .npz files have; or a data frame with the name or the values of its target,
             (frame, "price") or (frame, prices).

@@ -76,7 +76,7 @@ class ConvHighway(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Start anew: weights by `init` and `gate_init`, b_H at 0, b_T at the gate bias, b_C at its opposite."""
+        """Reinitialize the parameters: weights by `init` and `gate_init`, b_H at 0, b_T at the gate bias, b_C at its opposite."""
         with torch.no_grad():
             for number, part in enumerate(self.weight.split(self.channels)):
                 initialise_(part, self.gate_init if number else self.init, std=self.init_std, generator=generator)
@@ -108,7 +108,7 @@ class ConvHighway(nn.Module):
 
     @property
     def carry_weight(self) -> Tensor:
-        """Its weights, a view of shape (1, channels, channels, kernel_size, kernel_size) or (1, 0, …)."""
+        """The weights of an independent carry gate, (1, channels, channels, kernel_size, kernel_size); if coupled none, (1, 0, …)."""
         return self.weight[None, 2 * self.channels :]
 
     @overload

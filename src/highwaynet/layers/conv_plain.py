@@ -61,7 +61,7 @@ class ConvPlain(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Start anew: weights by `init`, biases at 0."""
+        """Reinitialize the parameters: weights by `init`, biases at 0."""
         with torch.no_grad():
             initialise_(self.weight, self.init, std=self.init_std, generator=generator)
             if self.bias is not None:

@@ -79,7 +79,7 @@ class ConvResidual(nn.Module):
             self.second.weight.mul_(self.start_scale)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Start anew, all convolutions in their order."""
+        """Reinitialize the parameters of all convolutions, in their order."""
         for module in (self.first, self.second, self.shortcut):
             if isinstance(module, ConvPlain):
                 module.reset_parameters(generator)

@@ -77,7 +77,7 @@ class DenseHighway(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Start anew: weights by `init`, b_H at 0, b_T at the gate bias, b_C at its opposite."""
+        """Reinitialize the parameters: weights by `init`, b_H at 0, b_T at the gate bias, b_C at its opposite."""
         with torch.no_grad():
             gate_init: Init = "glorot-normal" if self.init == "he" else self.init
             for layer in self.weight:
@@ -114,7 +114,7 @@ class DenseHighway(nn.Module):
 
     @property
     def carry_weight(self) -> Tensor:
-        """Its weights, a view of shape (layers, width, width) or (layers, 0, width)."""
+        """The weights of an independent carry gate, a view of shape (layers, width, width); a coupled one has none, (layers, 0, width)."""
         return self.weight[:, 2 * self.width :]
 
     @overload

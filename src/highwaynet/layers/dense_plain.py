@@ -63,7 +63,7 @@ class DensePlain(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Start anew: weights by `init`, biases at 0."""
+        """Reinitialize the parameters: weights by `init`, biases at 0."""
         start_stack_(self.weight, self.bias, self.init, std=self.init_std, generator=generator)
 
     @property

@@ -23,6 +23,10 @@ def auto_gate_bias(depth: int, *, family: FamilyName = "dense") -> float:
     1000 layers learn in their first epoch, where 200 layers with −4 have hardly begun (results/deep-gate-bias). With a bias too high for
     its depth a network does not begin to learn, with one too low it begins later.
 
+    Args:
+        depth: Number of layers of the whole network.
+        family: "dense" or "convolutional".
+
     >>> [auto_gate_bias(depth, family="convolutional") for depth in (5, 10, 20, 30, 100)]
     [-1.0, -1.0, -2.0, -3.0, -4.0]
     >>> [round(auto_gate_bias(depth), 2) for depth in (5, 10, 20, 50, 100, 1000)]

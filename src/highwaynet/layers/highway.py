@@ -11,7 +11,7 @@ from highwaynet.layers.observation import Observer
 
 
 class Highway(nn.Module):
-    """y = H(x)·T(x) + x·C(x) with any transform H; coupled, C = 1 − T, unless a carry gate is given.
+    """Highway layer around any module: y = H(x)·T(x) + x·C(x), coupled (C = 1 − T) unless a carry gate is given.
 
     Args:
         transform: H, any module whose output has the shape of its input, activation included.

@@ -38,11 +38,11 @@ def count_layers(model: nn.Module) -> int:
 
 @contextmanager
 def lesion(model: nn.Module, layers: Iterable[int]) -> Iterator[nn.Module]:
-    """Close layers of any model that contains gated modules, and open them again at the end, whatever happens.
+    """Close layers of a model, so that they copy their input, until the end of the `with` block; they are then open again.
 
     Args:
-        model: A gated module, or anything that contains some.
-        layers: Numbers from 1, counted over all gated modules in their order of registration.
+        model: Anything that contains highway or residual layers of this package, or is one.
+        layers: Numbers from 1, counted over all such layers in the order in which their modules were registered.
 
     Raises:
         ValueError: If a number does not exist; the model is unchanged then.

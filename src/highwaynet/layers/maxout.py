@@ -28,7 +28,9 @@ def _told(observer: Observer | None, y: Tensor) -> Tensor:
 
 
 class DenseMaxout(nn.Module):
-    """y_i = max_j (W_ij·x + b_ij); `weight` (pieces·out_features, in_features) and `bias` (pieces·out_features) hold piece below piece.
+    """Dense maxout layer: y_i = max_j (W_ij·x + b_ij).
+
+    `weight` (pieces·out_features, in_features) and `bias` (pieces·out_features) hold piece below piece.
 
     Args:
         in_features: Size of the input.
@@ -62,7 +64,7 @@ class DenseMaxout(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Start anew: the weights of each piece by `init`, biases at 0."""
+        """Reinitialize the parameters: the weights of each piece by `init`, biases at 0."""
         _start_(self.weight, self.bias, self.pieces, self.init, self.init_std, generator)
 
     @property
@@ -88,7 +90,9 @@ class DenseMaxout(nn.Module):
 
 
 class ConvMaxout(nn.Module):
-    """The same for maps, each piece a convolution; `weight` (pieces·out_channels, in_channels, kernel_size, kernel_size).
+    """Convolutional maxout layer: the maximum of several convolutions, map by map.
+
+    `weight` (pieces·out_channels, in_channels, kernel_size, kernel_size) and `bias` (pieces·out_channels) hold piece below piece.
 
     Args:
         in_channels: Channels of the input.
@@ -128,7 +132,7 @@ class ConvMaxout(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Start anew: the weights of each piece by `init`, biases at 0."""
+        """Reinitialize the parameters: the weights of each piece by `init`, biases at 0."""
         _start_(self.weight, self.bias, self.pieces, self.init, self.init_std, generator)
 
     @property

@@ -204,17 +204,17 @@ def observe(
     streaming: bool = False,
     reduce: Callable[[Tensor], Tensor] | None = None,
 ) -> Iterator[Observation]:
-    """Collect what every layer of ours in a model computes, until the end of the block; the model is then as before, whatever happens.
+    """Record what every layer of this package in a model computes, until the end of the `with` block; the model is then as before.
 
     Args:
-        model: Anything that contains layers of ours, or is one.
+        model: Anything that contains layers of this package, or is one.
         quantities: Which of transform, carry, state and output to collect.
         streaming: Keep no values, only moments, so that any number of samples fits.
         reduce: Applied to the values of each batch, as (samples, places, width), before they are recorded; gives (samples, ..., width).
             Places are the pixels of a map, or whatever axes lie between samples and blocks.
 
     Raises:
-        ValueError: The model contains no layer of ours, or a quantity does not exist.
+        ValueError: If the model contains no layer of this package, or a quantity does not exist.
 
     With ``seen.labels = targets`` before each call of the model there are means by class as well, ``layer["transform"].class_mean``.
 

@@ -10,7 +10,10 @@ from torch import Tensor, nn
 
 
 class PadChannels(nn.Module):
-    """More maps: those beyond the input's are zero.
+    """Zero-padding of channels: maps beyond those of the input are zero.
+
+    Args:
+        channels: Number of maps of the output.
 
     >>> import torch
     >>> PadChannels(4)(torch.ones(1, 3, 2, 2)).sum(dim=(2, 3))
@@ -37,7 +40,13 @@ class PadChannels(nn.Module):
 
 
 class Subsample(nn.Module):
-    """Fewer pixels: every stride-th in both directions.
+    """Sub-sampling of pixels: every stride-th one in both directions is kept.
+
+    Args:
+        stride: Distance between the pixels that are kept.
+
+    Raises:
+        ValueError: If the stride is below 1.
 
     >>> import torch
     >>> Subsample(2)(torch.zeros(1, 3, 5, 5)).shape

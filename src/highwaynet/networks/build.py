@@ -13,12 +13,13 @@ from highwaynet.networks.plan import Plan
 from highwaynet.networks.spec import NetworkSpec
 
 Network = DenseNetwork | ConvNetwork
+"""A network of this package: a module with its plan as `plan`, from which layers can be removed with `without`."""
 
 _BUILDERS: dict[FamilyName, Callable[[Plan, Generator | None], Network]] = {"dense": build_dense, "convolutional": build_convolutional}
 
 
 def build_network(spec: NetworkSpec, input_shape: Sequence[int], outputs: int, *, generator: Generator | None = None) -> Network:
-    """The network that a spec describes, freshly initialised.
+    """Build the network that a spec describes, with fresh weights.
 
     Args:
         spec: What to build.
@@ -27,10 +28,10 @@ def build_network(spec: NetworkSpec, input_shape: Sequence[int], outputs: int, *
         generator: Where the weights come from; torch's global generator if None.
 
     Raises:
-        InputError: If the samples are no images, or too small, for a convolutional network.
+        InputError: If a convolutional network is asked for and the samples are not images, or too small.
 
     >>> network = build_network(NetworkSpec(name="fc-plain", depth=10), (1, 28, 28), 10)
-    >>> count_parameters(network)
+    >>> sum(parameter.numel() for parameter in network.parameters())
     102463
     """
     if outputs < 1:
@@ -39,7 +40,7 @@ def build_network(spec: NetworkSpec, input_shape: Sequence[int], outputs: int, *
 
 
 def build_plan(plan: Plan, *, generator: Generator | None = None) -> Network:
-    """The network of a plan, freshly initialised; `network.plan` is that plan.
+    """Build the network of a plan, with fresh weights; its `plan` is that plan.
 
     Args:
         plan: What to build, for instance the `plan` of another network.

@@ -153,7 +153,7 @@ Part = Conv | HighwayConv | ResidualBlock | Pool | GlobalPool | Dropout | Dense 
 
 
 class Plan(Spec):
-    """A network without its weights."""
+    """The parts of a network, complete but without weights; every network of this package has it as `network.plan`."""
 
     schema_version: Literal[1] = 1
     """Version of this format."""

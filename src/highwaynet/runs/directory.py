@@ -50,7 +50,13 @@ ANALYSES = (
 
 
 class RunDirectory:
-    """One run on disk. Make it with `create` or `open`."""
+    """A run on disk: settings, history, weights and records. It can be given wherever a path can.
+
+    `train` returns it; `RunDirectory.open(path)` checks that there is one.
+
+    Args:
+        path: The folder.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -106,7 +112,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
-        """An existing run directory; raises InputError if it is none."""
+        """An existing run directory; raises InputError if there is none."""
         if not path.is_dir():
             raise InputError(f"{path}: no such run directory")
         if not (path / SPEC).is_file():
@@ -306,7 +312,7 @@ class RunDirectory:
 
     @property
     def answer(self) -> Kept:
-        """Which of the run's weights are its answer, unless somebody asks for others: those after the last epoch."""
+        """Which weights are used unless others are asked for: those after the last epoch."""
         return FINAL
 
     def save_plan(self, plan: Plan) -> None:

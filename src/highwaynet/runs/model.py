@@ -36,7 +36,9 @@ class TrainedModel:
     """A network that answers in the user's terms: class names, probabilities, numbers in the target's own unit."""
 
     network: Network
+    """The network, in evaluation mode."""
     preparation: Preparation
+    """What was learned from the training samples: preprocessing, encoding, class names."""
     spec: RunSpec
     """The settings of the run that it comes from."""
     run: Path
@@ -128,7 +130,7 @@ class TrainedModel:
         return run
 
     def predict_proba(self, inputs: Inputs) -> NDArray[np.float32]:
-        """The probability of each class, (samples, classes); classification alone."""
+        """The probability of each class, (samples, classes); only for classification."""
         if self.data.task != "classification":
             raise InputError("probabilities: the run is a regression; use predict")
         probabilities: NDArray[np.float32] = self.outputs(inputs).softmax(1).numpy()
@@ -145,12 +147,14 @@ class TrainedModel:
 
 
 def load(run: str | PathLike[str], checkpoint: Kept | None = None) -> TrainedModel:
-    """The trained network of a run directory; raises InputError if there is none or it is damaged.
+    """Load the trained network of a run, ready to predict.
 
     Args:
-        run: The run directory.
-        checkpoint: "final", the weights after the last epoch, or "best", those with the lowest validation loss; by default those that are
-            the run's answer (final).
+        run: The run that `train` returned, or its directory.
+        checkpoint: "final", the weights after the last epoch, or "best", those with the lowest validation loss; by default final.
+
+    Raises:
+        InputError: If there is no such run or checkpoint, or it is damaged.
     """
     if checkpoint is not None and checkpoint not in get_args(Kept):
         raise InputError(f"checkpoint = {checkpoint!r}: choose {' or '.join(get_args(Kept))}")

@@ -40,7 +40,7 @@ class Metrics(Spec):
 
 
 class Score(Metrics):
-    """Metrics over some samples."""
+    """How well a network does on some samples."""
 
     samples: Count
     """How many samples that is."""

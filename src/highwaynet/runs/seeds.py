@@ -24,7 +24,7 @@ class SeedScore(Spec):
 
 
 class SeedsRecord(Spec):
-    """seeds.json: the runs and their scores."""
+    """Scores of runs that differ only in their seed; seeds.json in their folder."""
 
     schema_version: Literal[1] = 1
     """Version of this format."""

@@ -57,7 +57,14 @@ class StartSpec(Spec):
 
 
 class RunSpec(Spec):
-    """Everything that a run depends on: the same spec gives the same history, bit for bit."""
+    """Everything that a run depends on: the same spec gives the same history, bit for bit.
+
+    A spec is always complete: what is left out follows from the network, its recipe and the data.
+
+    >>> spec = RunSpec(network=NetworkSpec(depth=20), training=TrainingSpec(epochs=5))
+    >>> spec.network.name, spec.training.learning_rate
+    ('fc-highway', 0.2)
+    """
 
     schema_version: Literal[1] = 1
     """Version of this format."""
@@ -84,7 +91,7 @@ class RunSpec(Spec):
         Args:
             run: The parent run.
             without: Layers of its network to remove, numbered from 1 among those that can be removed.
-            checkpoint: Which of its weights, "final" or "best"; by default those that are its answer.
+            checkpoint: Which of its weights, "final" or "best"; by default final.
             **changes: Sections with the settings that differ from the parent's, for instance ``training={"epochs": 5}``.
 
         Raises:

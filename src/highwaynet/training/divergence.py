@@ -9,7 +9,7 @@ from highwaynet.networks.layerwise import layerwise
 
 
 class DivergenceError(HighwayError):
-    """The loss, or what comes before it, is no longer finite."""
+    """The loss, a gradient or a weight is no longer finite; the message names the layer that was first."""
 
     everywhere = True
 

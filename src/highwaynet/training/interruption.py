@@ -17,7 +17,12 @@ ECHO = 1.0 if "TORCHELASTIC_RUN_ID" in os.environ else 0.0
 
 
 class InterruptedRunError(HighwayError):
-    """The run was asked to stop, and did; it can go on."""
+    """The run was asked to stop, and did; it can be resumed.
+
+    Args:
+        sentence: The message.
+        exit_code: Exit code of the command: 130 for Ctrl-C, 143 for SIGTERM.
+    """
 
     everywhere = True
 
@@ -31,7 +36,11 @@ class InterruptedRunError(HighwayError):
 
 
 class Interruption:
-    """A context manager that takes the signals over, in the main thread; the second Ctrl-C leaves at once."""
+    """Context manager that turns Ctrl-C and SIGTERM into a request to stop a run, in the main thread.
+
+    Give it to `train` as `interruption`: the step in progress is then finished and saved, and `train` raises `InterruptedRunError`. The
+    second Ctrl-C stops at once.
+    """
 
     def __init__(self) -> None:
         self.requested = 0

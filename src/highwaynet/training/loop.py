@@ -47,9 +47,9 @@ def train(
         spec: What to run.
         path: The run directory to make.
         data: The data, if they are in memory and not where `spec.data` says: a pair (inputs, targets) of arrays or tensors, a mapping of
-            arrays, or a data frame, in which `spec.data.target` names the column to predict. See `load_dataset`.
-        network: A network of ours to start with, for instance one with layers removed; by default one with fresh weights, or the one that
-            `spec.start` names.
+            arrays, or a data frame with its target, (frame, "price"). See `load_dataset`.
+        network: A network of this package to start with, for instance one with layers removed; by default one with fresh weights, or the
+            one that `spec.start` names.
         objective: What to minimise, if neither cross-entropy (classes) nor squared error (numbers). See `Objective`.
         overwrite: Replace an earlier run there.
         resume: Continue the run there; if there is none yet, start it.

@@ -26,7 +26,7 @@ class Batch(NamedTuple):
 
 
 class BatchLoss(NamedTuple):
-    """What an objective gives for one step."""
+    """What an objective returns for one step."""
 
     outputs: Tensor
     """What the network gives, (samples, outputs); metrics are taken from it."""
@@ -41,9 +41,10 @@ class Objective(nn.Module):
 
     It is a module: parameters and buffers of its own are trained, saved and restored with the network's.
 
+    >>> import torch
     >>> class Smoothed(Objective):
     ...     def loss(self, outputs, targets):
-    ...         return F.cross_entropy(outputs, targets, label_smoothing=0.1)
+    ...         return nn.functional.cross_entropy(outputs, targets, label_smoothing=0.1)
     >>> outputs, targets = torch.zeros(2, 3), torch.tensor([0, 1])
     >>> round(Smoothed()(lambda x: x, Batch(outputs, targets)).loss.item(), 4)
     1.0986

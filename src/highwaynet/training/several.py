@@ -31,22 +31,22 @@ def train_seeds(
     interruption: Interruption | None = None,
     world: World = ALONE,
 ) -> SeedsRecord:
-    """Train one network for each of several seeds, in folders of their own below `path`; their scores on the test part.
+    """Train the same network with several seeds, each in a folder of its own below `path`, and score each on the test part.
 
     Args:
         spec: What to run; its seed is the first one.
         path: The folder for the runs, and for the record of their scores (seeds.json).
-        seeds: How many.
+        seeds: Number of seeds.
         data: The data, if they are in memory; as for `train`.
         objective: Makes the objective of each run, if it is one of your own.
         overwrite: Replace earlier runs there.
         resume: Continue what is there.
-        watch: Gives the watcher of each run.
+        watch: Called with the seed and folder of each run; returns a context manager that gives its watcher.
         interruption: Asked after every step whether to stop.
         world: The processes that train together.
 
     Raises:
-        InputError: If the path is a run itself, or as `train` raises it.
+        InputError: If the path is itself a run, `seeds` is below 1, or `train` raises it.
     """
     folder, stop = Path(path), interruption or Interruption()
     if seeds < 1:

@@ -5,7 +5,7 @@ from highwaynet.runs.records import EpochRecord, TimingRecord
 
 
 class Watcher:
-    """Is told what happens in a run. Override what you want to see; everything else does nothing."""
+    """Base class of objects that are told what happens in a run. Override the methods you need; the others do nothing."""
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
         """Training begins, or goes on, after this many epochs and steps."""
