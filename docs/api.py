@@ -115,7 +115,11 @@ def fields(cls: Any) -> dict[str, tuple[str, str]]:
     if not any(hasattr(cls, mark) for mark in ("model_fields", "__dataclass_fields__", "_fields")):
         return {}
     rows = [(name, node, base, text) for base in own_classes(cls) for name, node, text in assignments(base)]
-    return {name: (type_text(node.annotation, base.__module__), text) for name, node, base, text in rows if isinstance(node, ast.AnnAssign)}
+    return {
+        name: (type_text(node.annotation, base.__module__), text)
+        for name, node, base, text in rows
+        if isinstance(node, ast.AnnAssign) and not name.startswith("_")
+    }
 
 
 def members(cls: type) -> Iterator[ast.FunctionDef]:

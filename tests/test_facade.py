@@ -41,8 +41,37 @@ def test_evaluate_is_the_loop_s_own_measure(finished_run: Run) -> None:
     assert evaluate(run, "validation", checkpoint="best").loss <= evaluate(run, "validation").loss
     with pytest.raises(InputError, match="no such run directory"):
         evaluate("nowhere")
-    with pytest.raises(InputError, match="choose final or best"):
-        load(run, "last")
+    for ask in (lambda: load(run, "last"), lambda: evaluate(run, checkpoint="last")):
+        with pytest.raises(InputError, match="checkpoint = 'last': choose final or best"):
+            ask()
+    for ask in (lambda: evaluate(run, "tset"), lambda: inspect(run).lesions("tset")):
+        with pytest.raises(InputError, match="unknown part of the data 'tset': did you mean 'test'"):
+            ask()
+    with pytest.raises(InputError, match="sample = 100000: there are 1,294 training samples"):
+        inspect(run).gates(sample=100_000)
+    with pytest.raises(InputError, match="samples = 0"):
+        inspect(run).lesions(samples=0)
+    assert repr(run) == f"RunDirectory('{run.path}')"
+    assert "6-layer highway" in repr(inspect(run))
+    assert "fc-highway" in repr(load(run))
+
+
+def test_wrong_arguments_are_one_sentence(tmp_path: Path) -> None:
+    for make, sentence in (
+        (lambda: RunSpec(training={"epoch": 1}), "did you mean 'epochs'"),
+        (lambda: RunSpec(network={"name": "resnet-50"}), "unknown network 'resnet-50'"),
+        (lambda: highwaynet.TrainingSpec(epochs=-1), "training.epochs = -1: should be greater than or equal to 0"),
+        (lambda: train({"training": {}}, tmp_path / "run"), "give a RunSpec"),
+        (lambda: train(RunSpec(), None), "path = None: name a folder"),
+        (lambda: train(RunSpec(), "a\0b"), "name a folder for the run"),
+        (lambda: train(RunSpec(), "x" * 300), "cannot create"),
+        (lambda: train(RunSpec(), tmp_path / "run", overwrite=True, resume=True), "overwrite and resume: choose one"),
+    ):
+        with pytest.raises(InputError) as error:
+            make()
+        assert sentence in str(error.value)
+        assert "\n" not in str(error.value)
+    assert RunSpec(seed=np.int64(3), training={"epochs": np.int32(2)}).training.epochs == 2
 
 
 def test_questions_and_their_records(finished_run: Run) -> None:
@@ -93,7 +122,7 @@ def test_data_in_memory_are_needed_again(tmp_path: Path) -> None:
         lambda: train(run.read_spec(), run.path, resume=True),
         lambda: train(run.read_spec(), tmp_path / "again"),
     ):
-        with pytest.raises(InputError, match=r"data\.name = 'memory': .*give them again in Python, with data="):
+        with pytest.raises(InputError, match=r"data\.name = 'memory': .*give them in Python, with data="):
             ask()
     with pytest.raises(InputError, match="the data have changed"):
         evaluate(run, data=(x, y[::-1]))

@@ -122,6 +122,40 @@ def test_images_and_a_test_part() -> None:
     assert load_dataset(data=(torch.rand(30, 3, 8, 8), CLASSES[:30])).preparation.record.input_shape == (3, 8, 8)
 
 
+def test_the_range_of_pixels_is_that_of_the_data() -> None:
+    for most, scale in ((1.0, 1.0), (16.0, 16.0), (255.0, 255.0), (200.0, 255.0), (4000.0, 4000.0)):
+        images = np.zeros((30, 4, 4), np.float32)
+        images[0] = most
+        assert load_dataset(data=(images, CLASSES[:30])).preparation.record.full_scale == scale
+
+
+def test_settings_of_own_data_need_no_name() -> None:
+    assert DataSpec(test=0.3).name == "memory"
+    assert load_dataset(DataSpec(test=0.3), data=(FEATURES, CLASSES)).preparation.record.test == 12
+    with pytest.raises(InputError, match="give them in Python, with data="):
+        load_dataset(DataSpec(task="regression"))
+
+
+def test_columns_that_are_none() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(COLUMNS)
+    same(
+        load_dataset(data=(frame.drop(columns="price"), frame["price"])), load_dataset(data=(frame.drop(columns="price"), frame[["price"]]))
+    )
+    for data, sentence in (
+        ((frame, frame[["price", "size"]]), "the target has 2 columns"),
+        ((frame.drop(columns="price"), frame["price"].sample(frac=1, random_state=0)), "the target has another index than the data frame"),
+        ((frame, None), "say which column of the data frame is to be predicted"),
+        (({"a": 5, "b": [1, 2]}, "b"), "the column 'a' is a int; give a list of values"),
+        (({"a": np.zeros((2, 2)), "b": [1, 2]}, "b"), "the column 'a' has shape (2, 2)"),
+        ((torch.eye(3).to_sparse(), [0, 1, 2]), "inputs: a Tensor of this kind cannot be made an array"),
+        ((FEATURES, np.linspace(0, 1, 40) * 1e300), "give it in another unit"),
+    ):
+        with pytest.raises(InputError) as error:
+            load_dataset(data=data)
+        assert sentence in str(error.value)
+
+
 def test_bfloat16_and_regression() -> None:
     data = load_dataset(data=(torch.rand(30, 4).bfloat16(), torch.rand(30)))
     assert data.preparation.record.task == "regression"
@@ -136,7 +170,7 @@ def test_bfloat16_and_regression() -> None:
         ((FEATURES, CLASSES[:-1]), "inputs has 40 samples and targets has 39: they must be equally many"),
         ((np.where(FEATURES > 1, np.nan, FEATURES), CLASSES), "inputs has a value that is not a finite float32 number in row"),
         ((FEATURES, np.where(CLASSES > 1, np.nan, 0.5)), "targets is not a finite float32 number in 10 of its 40 rows"),
-        (([[1.0, 2.0], [3.0]], [0, 1]), "inputs: rows of different lengths are not an array"),
+        (([[1.0, 2.0], [3.0]], [0, 1]), "inputs: rows of different lengths cannot be made an array"),
         ((FEATURES.astype(complex), CLASSES), "inputs has elements of type complex128"),
         ((FEATURES[:0], CLASSES[:0]), "inputs has shape (0, 3): at least one sample"),
         ((FEATURES, np.zeros(40, int)), "targets has only the class 0"),
@@ -174,9 +208,7 @@ def test_a_name_and_data_contradict_each_other() -> None:
 
 def test_without_the_data_the_sentence_says_what_is_needed() -> None:
     data = load_dataset(data=(FEATURES, CLASSES))
-    with pytest.raises(
-        InputError, match=r"arrays of 40 samples of 3 values; 3 classes \(0, 1, 2\)\); give them again in Python, with data="
-    ):
+    with pytest.raises(InputError, match=r"arrays of 40 samples of 3 values; 3 classes \(0, 1, 2\)\); give them in Python, with data="):
         load_dataset(DataSpec(name="memory"), data.preparation)
     with pytest.raises(InputError, match="the data have changed since the run was made"):
         load_dataset(DataSpec(name="memory"), data.preparation, data=(FEATURES + 1, CLASSES))

@@ -94,6 +94,9 @@ def test_tables_come_from_plans() -> None:
         ({"parts": [{"part": "dropout", "probability": 1.5}]}, "is damaged"),
         ({"parts": [{"part": "dense", "units": 2**40}]}, "is damaged"),
         ({"family": "recurrent"}, "is damaged"),
+        ({"family": "convolutional"}, "a convolutional network has no place for dense-stack"),
+        ({"parts": []}, "a network has one part that gives the outputs"),
+        ({"parts": [{"part": "conv", "channels": 3, "pieces": 2, "head": True}]}, "a maxout convolution has no stride"),
         ({"schema_version": 9}, "was written by a newer version of highwaynet (schema_version = 9, this one reads 1)"),
     ],
 )

@@ -58,7 +58,7 @@ class Scaled(Classification):
 
 class Absolute(Regression):
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return F.l1_loss(outputs.squeeze(1), targets)
+        return F.l1_loss(outputs, targets)
 
 
 class Mirror(Classification):
@@ -76,7 +76,10 @@ class Mirror(Classification):
 def test_standard_objectives_are_torchs() -> None:
     outputs, classes, numbers = torch.randn(5, 3), torch.tensor([0, 1, 2, 1, 0]), torch.randn(5)
     torch.testing.assert_close(Classification().loss(outputs, classes), F.cross_entropy(outputs, classes))
-    torch.testing.assert_close(Regression().loss(outputs[:, :1], numbers), F.mse_loss(outputs[:, 0], numbers))
+    torch.testing.assert_close(Regression().loss(outputs[:, 0], numbers), F.mse_loss(outputs[:, 0], numbers))
+    torch.testing.assert_close(Regression().measure(outputs[:, :1], numbers), F.mse_loss(outputs[:, 0], numbers))
+    torch.testing.assert_close(Objective().measure(outputs[:, :1], numbers), F.mse_loss(outputs[:, 0], numbers))
+    torch.testing.assert_close(Objective().measure(outputs, classes), F.cross_entropy(outputs, classes))
 
 
 def test_companions_fade() -> None:
@@ -156,8 +159,23 @@ def test_a_run_with_its_own_objective_needs_it_again(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Smoothed"):
         train(SPEC, tmp_path / "run", resume=True)
     assert not (tmp_path / "again").exists()
-    child = train(RunSpec.from_run(run, training={"epochs": 1}), tmp_path / "child")  # a child has the standard one
+    with pytest.raises(InputError, match="Smoothed"):
+        train(RunSpec.from_run(run, training={"epochs": 1}), tmp_path / "child")
+    child = train(RunSpec.from_run(run, training={"epochs": 1, "objective": None}), tmp_path / "child")
     assert child.read_spec().training.objective is None
+
+
+def test_rmse_of_an_objective_with_its_own_forward(tmp_path: Path) -> None:
+    class Hundredfold(Regression):
+        def forward(self, network: Any, batch: Batch) -> BatchLoss:
+            outputs, loss, minimised = super().forward(network, batch)
+            return BatchLoss(outputs, 100 * loss, minimised)
+
+    spec = RunSpec(network=NetworkSpec(depth=3, width=8), training=TrainingSpec(epochs=1, threads=1, learning_rate=1e-6))
+    one = train(spec, tmp_path / "one", data=REGRESSION).read_history()[-1]
+    other = train(spec, tmp_path / "other", data=REGRESSION, objective=Hundredfold()).read_history()[-1]
+    assert other.train_loss == pytest.approx(100 * one.train_loss, rel=1e-4)
+    assert other.train_rmse == pytest.approx(one.train_rmse, rel=1e-4)
 
 
 def test_rmse_is_that_of_the_outputs_whatever_is_minimised(tmp_path: Path) -> None:
@@ -174,7 +192,11 @@ def test_rmse_is_that_of_the_outputs_whatever_is_minimised(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("loss", "sentence"),
     [
-        (lambda outputs, targets: outputs, "its loss is a tensor of shape (2, 10); it should be a scalar tensor"),
+        (lambda outputs, targets: outputs, "its loss is a tensor of shape (2, 10) and torch.float32; it should be a scalar tensor"),
+        (lambda outputs, targets: outputs.sum() * 1j, "its loss is a tensor of shape () and torch.complex64; it should be a scalar"),
+        (lambda outputs, targets: torch.tensor(1.0, requires_grad=True), "what is minimised does not depend on the network's outputs"),
+        (lambda outputs, targets: outputs.sum().to("meta"), "its loss is on meta; it should be where the batch is"),
+        (lambda outputs, targets: outputs @ targets, "forward(network, batch) fails on two samples (RuntimeError"),
         (lambda outputs, targets: 0.5, "its loss is a float; it should be a scalar tensor"),
         (lambda outputs, targets: outputs.detach().sum(), "what is minimised does not depend on the network's outputs"),
     ],
@@ -195,9 +217,76 @@ def test_forward_must_give_a_batch_loss(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="forward gives Tensor; it should give a BatchLoss"):
         train(SPEC, tmp_path / "run", objective=Own())
-    with pytest.raises(NotImplementedError, match="override loss"):
-        train(SPEC, tmp_path / "run", objective=Objective())
+    for wrong in (F.cross_entropy, nn.CrossEntropyLoss(), Smoothed):
+        with pytest.raises(InputError, match="give an object of a class of your own that extends"):
+            train(SPEC, tmp_path / "run", objective=wrong)
     assert not (tmp_path / "run").exists()
+
+
+def test_forward_alone_is_enough(tmp_path: Path) -> None:
+    class Doubled(Objective):
+        def forward(self, network: Any, batch: Batch) -> BatchLoss:
+            outputs, loss, _ = super().forward(network, batch)
+            return BatchLoss(outputs, loss, 2 * loss)
+
+    run = train(SPEC, tmp_path / "run", objective=Doubled())
+    assert run.read_history()[-1].validation_loss == pytest.approx(evaluate(run, "validation").loss, rel=1e-5)
+
+
+class Kept(Objective):
+    """Looks at the trained network, at a teacher, and at random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.teacher = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.Dropout(0.5)).requires_grad_(False).eval()
+        self.shift = nn.Parameter(torch.zeros(()))
+        self.seen: list[bool] = []
+
+    def prepare(self, network: Any, data: Any) -> None:
+        self.network = [network]
+
+    def forward(self, network: Any, batch: Batch) -> BatchLoss:
+        outputs = network(batch.inputs)
+        loss = self.loss(outputs, batch.targets)
+        self.seen += [self.teacher[2].training, network is self.network[0]]
+        noise = torch.rand(()) + self.shift
+        return BatchLoss(outputs, loss, loss + 1e-3 * noise * F.mse_loss(outputs, self.teacher(batch.inputs)))
+
+
+def test_a_teacher_keeps_its_mode_and_random_numbers_repeat(tmp_path: Path) -> None:
+    histories = []
+    for name in ("one", "two"):
+        torch.manual_seed(0)
+        objective = Kept()
+        torch.manual_seed(5 if name == "one" else 6)
+        run = train(SPEC, tmp_path / name, objective=objective)
+        assert objective.seen[:2] == [False, False]  # tried on a copy of the network
+        assert objective.seen[2:4] == [False, True]
+        assert not any(objective.seen[2::2])
+        histories.append((run.path / "history.jsonl").read_bytes())
+        learned, _ = run.checkpoints.load("objective")
+        assert torch.equal(learned["shift"], objective.shift)
+    assert histories[0] == histories[1]
+
+
+def test_rewinding_to_the_beginning_restores_the_objective(tmp_path: Path) -> None:
+    class Failing(Scaled):
+        starts: list[float]
+        left = 10
+
+        def forward(self, network: Any, batch: Batch) -> BatchLoss:
+            if batch.progress == 0:
+                self.starts.append(self.temperature.item())
+            self.left -= 1
+            found = super().forward(network, batch)
+            return found if self.left else BatchLoss(found.outputs, found.loss * torch.nan, found.minimised)
+
+    objective = Failing()
+    objective.starts = []
+    spec = RunSpec(network=SPEC.network, training=TrainingSpec(epochs=1, threads=1, on_divergence="rewind"))
+    run = train(spec, tmp_path / "run", objective=objective)
+    assert any("back to the beginning" in event for event in run.read_events())
+    assert objective.starts == [1.0, 1.0, 1.0]  # tried, begun, begun again
 
 
 def test_trying_an_objective_leaves_batch_norm_alone(tmp_path: Path) -> None:

@@ -110,6 +110,14 @@ def test_a_network_in_memory(tmp_path: Path) -> None:
         train(run.read_spec(), tmp_path / "other", network=network)
     with pytest.raises(InputError, match=r"network\.name = 'fc-plain': the given network is a fc-highway"):
         train(RunSpec(network=NetworkSpec(name="fc-plain", depth=6)), tmp_path / "other", network=network)
+    with pytest.raises(InputError, match="neither 9-layer highway nor one with layers removed"):
+        train(RunSpec(network=NetworkSpec(depth=9, width=7)), tmp_path / "other", network=network)
+    with pytest.raises(InputError, match="give one of highwaynet's networks"):
+        train(spec, tmp_path / "other", network=torch.nn.Linear(3, 4))
+    broken = network.without([1])
+    broken.head = torch.nn.Linear(8, 10, bias=False)
+    with pytest.raises(InputError, match="the given network was changed: its modules are not those of its plan"):
+        train(spec, tmp_path / "other", network=broken)
     with pytest.raises(InputError, match="a network was given in memory as well"):
         train(RunSpec.from_run(run), tmp_path / "other", network=network)
     assert not (tmp_path / "other").exists()
@@ -150,11 +158,59 @@ def test_a_child_that_diverges_goes_back_to_its_parents_weights(tmp_path: Path) 
     assert run.finished
 
 
+def test_a_child_that_was_killed_before_its_plan_was_written(finished_run: Run, tmp_path: Path) -> None:
+    spec = RunSpec.from_run(finished_run(), without=[2], training={"epochs": 1})
+    calm = train(spec, tmp_path / "calm")
+    stop = StopAfter(1)
+    with pytest.raises(InterruptedRunError):
+        train(spec, tmp_path / "run", watcher=stop, interruption=stop.interruption)
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    (tmp_path / "run" / "plan.json").unlink()
+    run = train(spec, tmp_path / "run", resume=True)
+    assert np.array_equal(load(run).predict_proba(IMAGES), load(calm).predict_proba(IMAGES))
+
+
+def test_the_parents_data_are_not_divided_anew(finished_run: Run, tmp_path: Path) -> None:
+    for field, value in (("split_seed", 7), ("validation", 0.2)):
+        with pytest.raises(InputError, match=rf"data\.{field} = {value}: the parent run divided the same data with"):
+            train(RunSpec.from_run(finished_run(), data={field: value}), tmp_path / "run")
+    with pytest.raises(InputError, match=r"data\.preprocessing = \['gcn'\]: the parent run has \['scale'\]"):
+        train(RunSpec.from_run(finished_run(), data={"preprocessing": ("gcn",)}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_plan_beside_an_old_run_is_refused(finished_run: Run, tmp_path: Path) -> None:
+    old = shutil.copytree(Path(__file__).parents[1] / "runs" / "before" / "dense", tmp_path / "old")
+    RunDirectory(old).save_plan(RunDirectory(old).load_plan())
+    with pytest.raises(InputError, match=r"belongs to another plan\.json"):
+        load(old)
+
+
+def test_a_saved_model_is_trained_on_for_the_usual_epochs(finished_run: Run, tmp_path: Path) -> None:
+    saved = load(finished_run()).without([1]).save(tmp_path / "saved")
+    assert RunSpec.from_run(saved).training.epochs == TrainingSpec().epochs
+    with pytest.raises(InputError, match="is the run that the model comes from"):
+        load(saved).save(tmp_path / "saved", overwrite=True)
+    with pytest.raises(InputError, match="this is the run itself"):
+        train(RunSpec.from_run(saved), tmp_path / "saved", overwrite=True)
+    assert load(saved).predict(IMAGES).shape == (20,)
+
+
+def test_numbers_of_layers(finished_run: Run) -> None:
+    run = finished_run()
+    assert RunSpec.from_run(run, without=np.array([3, 2])).start == RunSpec.from_run(run, without=[3, 2]).start
+    for wrong in (3, None, "3,5", [2.5]):
+        with pytest.raises(InputError, match="give the numbers of layers"):
+            RunSpec.from_run(run, without=wrong)
+        with pytest.raises(InputError, match="give the numbers of layers"):
+            load(run).without(wrong)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"without": [9]}, "start.without: layers = [9]: the network has 5 layers that can be removed, numbered from 1"),
-        ({"network": {"depth": 9}}, "network.depth = 9: the parent run has 6; leave it out, since its network is taken over"),
+        ({"network": {"depth": 9}}, "network.depth = 9: the parent run has 6; its network is taken over, with RunSpec.from_run"),
         ({"network": {"name": "fc-plain"}}, "network.name = 'fc-plain': the parent run has 'fc-highway'"),
         ({"checkpoint": "last"}, "start.checkpoint = 'last'"),
     ],
@@ -180,10 +236,10 @@ def test_parents_that_cannot_be(finished_run: Run, tmp_path: Path) -> None:
 def test_data_of_another_form_are_refused(finished_run: Run, tmp_path: Path) -> None:
     spec = RunSpec.from_run(finished_run(), data={"name": "memory"}, training={"epochs": 1})
     for data, what in (
-        ((np.zeros((40, 1, 7, 7), np.float32), np.arange(40) % 10), r"its shape is \(1, 8, 8\), here it is \(1, 7, 7\)"),
-        ((np.zeros((40, 64), np.float32), np.arange(40) % 10), "its kind is images, here it is features"),
-        ((np.zeros((40, 1, 8, 8), np.float32), np.arange(40) % 3), "its classes is"),
-        ((np.zeros((40, 1, 8, 8), np.float32), np.linspace(0, 1, 40)), "its task is classification, here it is regression"),
+        ((np.zeros((40, 1, 7, 7), np.float32), np.arange(40) % 10), r"shape: there \(1, 8, 8\), here \(1, 7, 7\)"),
+        ((np.zeros((40, 64), np.float32), np.arange(40) % 10), "kind: there images, here features"),
+        ((np.zeros((40, 1, 8, 8), np.float32), np.arange(40) % 3), "class names: there"),
+        ((np.zeros((40, 1, 8, 8), np.float32), np.linspace(0, 1, 40)), "task: there classification, here regression"),
     ):
         with pytest.raises(InputError, match=what):
             train(spec, tmp_path / "run", data=data)

@@ -244,7 +244,7 @@ def _together(chain: _Chain, weights: Tensor, split: Split, routes: Sequence[Rou
             for modules, place in step.stretches:
                 x = states[place] = _through(modules, x)
             outputs = x.cpu()
-            tally.add(objective.loss(outputs, targets), outputs, targets)
+            tally.add(objective.measure(outputs, targets), outputs, targets)
             states = {place: states[place] for place in step.needed}
             done += 1
             if progress:

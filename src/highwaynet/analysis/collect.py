@@ -24,7 +24,7 @@ from highwaynet.analysis.records import (
 from highwaynet.analysis.refinement import analyse_refinement
 from highwaynet.analysis.routing import analyse_routing, highway_modules
 from highwaynet.analysis.watching import Progress
-from highwaynet.base.errors import InputError
+from highwaynet.base.errors import InputError, unknown
 from highwaynet.data.dataset import Dataset, Split
 from highwaynet.data.load import load_dataset
 from highwaynet.data.names import Part
@@ -70,6 +70,9 @@ class Study:
             seed=self.spec.seed,
             epochs=run.checkpoints.record(run.resolve(checkpoint)).epoch,
         )
+
+    def __repr__(self) -> str:
+        return f"Study({self.title} of {self.run.path}, {self.checkpoint} weights)"
 
     @cached_property
     def data(self) -> Dataset:
@@ -138,6 +141,8 @@ class Study:
             sample: The training sample whose gates are recorded one by one, numbered from 0.
             progress: Called with (done, total) while the analysis runs.
         """
+        if not isinstance(sample, int) or not 0 <= sample < self.count("train"):
+            raise InputError(f"sample = {sample!r}: there are {self.count('train'):,} training samples, numbered from 0")
         return self._recorded(
             "gates",
             GatesRecord,
@@ -243,12 +248,17 @@ class Study:
     def count(self, part: Part) -> int:
         """How many samples a part has; known without the data."""
         record = self._preparation.record
-        return {"train": record.train, "validation": record.validation, "test": record.test}[part]
+        counts = {"train": record.train, "validation": record.validation, "test": record.test}
+        if part not in counts:
+            raise unknown("part of the data", str(part), counts)
+        return counts[part]
 
     def _count(self, part: Part, samples: int | None) -> int:
         return self.count(part) if samples is None else min(samples, self.count(part))
 
     def _split(self, part: Part, samples: int | None) -> Split:
+        if samples is not None and (not isinstance(samples, int) or samples < 1):
+            raise InputError(f"samples = {samples!r}: should be at least 1")
         split = self.data.part(part)
         return split if samples is None else split.spread(samples)
 

@@ -152,7 +152,7 @@ def _add_batch(pieces: list[nn.Module], meters: list[_Meter | None], x: Tensor, 
             if meter:
                 meter.outputs.add(x, None, axis=1)  # of maps and of units
                 seen.append((meter, x))
-        loss = standard_objective(record.task).loss(x, targets)
+        loss = standard_objective(record.task).measure(x, targets)
         asked = [tensor for meter, output in seen for tensor in (output, *meter.weights)]
         gradients = iter(torch.autograd.grad(loss, asked, materialize_grads=True))  # zeros for a layer that is closed
     for meter, _ in seen:

@@ -22,6 +22,10 @@ class InputError(HighwayError):
     exit_code = 2
 
 
+class SpecError(InputError, ValueError):
+    """A setting is wrong, or does not exist."""
+
+
 def unknown(what: str, value: str, allowed: Iterable[str]) -> InputError:
     """The error for a name that does not exist, with the nearest one that does.
 

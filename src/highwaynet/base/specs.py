@@ -1,11 +1,11 @@
 """What all specs share: frozen pydantic models whose field docstrings are the help, and one sentence for a wrong value."""
 
-from typing import Any, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from highwaynet.base.errors import InputError, unknown
+from highwaynet.base.errors import InputError, SpecError, unknown
 
 _PLAIN_WORDS = {
     "model_type": "a section, with a field on each line",
@@ -38,6 +38,24 @@ class Spec(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True
     )
+    _section: ClassVar[str] = ""
+    """What messages put before the names of its fields, for instance "network."."""
+
+    def __init__(self, **values: Any) -> None:
+        """Raises SpecError, which is an InputError, for unknown fields and impossible values."""
+        try:
+            super().__init__(**{name: _plain_number(value) for name, value in values.items()})
+        except ValidationError as error:
+            raise SpecError(_sentence(type(self), error.errors(), self._section)) from error
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # pydantic builds inner specs without it
+
+
+def _plain_number(value: Any) -> Any:
+    """A number or list of numpy's as Python's own, also inside a section."""
+    if isinstance(value, dict):
+        return {name: _plain_number(inner) for name, inner in value.items()}
+    return value.tolist() if type(value).__module__ == "numpy" and hasattr(value, "tolist") else value
 
 
 def section_in(annotation: Any) -> type[BaseModel] | None:
@@ -55,7 +73,7 @@ def named(spec: type[BaseModel], values: Any) -> str | None:
 def help_for(spec: type[BaseModel], field: str) -> str:
     """The docstring of a field and its default, for `--help` and the documentation."""
     known = spec.model_fields[field]
-    default = "" if known.default is None or field in VARYING else f" [default: {known.default}]"
+    default = "" if known.default in {None, ()} or field in VARYING else f" [default: {known.default}]"
     return f"{known.description}{default}"
 
 
@@ -76,7 +94,7 @@ def parsed(kind: type[SpecT], text: str, place: str) -> SpecT:
             raise InputError(f"{place} {newer}") from error
         detail = error.errors()[0]
         field = ".".join(str(part) for part in detail["loc"])
-        raise InputError(f"{place} is damaged: {field + ': ' if field else ''}{detail['msg']}") from error
+        raise InputError(f"{place} is damaged: {field + ': ' if field else ''}{detail['msg'].removeprefix('Value error, ')}") from error
 
 
 def _newer(details: list[ErrorDetails]) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.catalogue import CATALOGUE
+from highwaynet.data.spec import IN_MEMORY
 from highwaynet.runs.changes import assign, drop_dependent
 from highwaynet.runs.spec import SPEC, RunSpec, on_top_of_parent, read_spec_values, spec_from_values
 
@@ -35,7 +36,7 @@ TEXTS = {"start.run", "data.name", "data.target", "training.checkpoint", "traini
 """Fields that hold text, whatever it looks like: a folder may be called 1.5 and a column true."""
 
 
-BUILT_IN = {("data", name) for name in CATALOGUE}
+BUILT_IN = {("data", name) for name in (*CATALOGUE, IN_MEMORY)}
 """Names that are not paths, even if there are such files."""
 
 

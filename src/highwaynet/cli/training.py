@@ -54,7 +54,7 @@ def _title(spec: RunSpec) -> str:
     title, start = f"{spec.network.label}, {spec.network.depth} layers", spec.start
     if start is None:
         return title
-    fewer = f" without {len(start.without)}" if start.without else ""
+    fewer = f", {len(start.without)} removed" if start.without else ""
     return f"{title}{fewer}, from {Path(start.run).name}" if start.run else f"{title}, from a network in memory"
 
 
@@ -74,7 +74,7 @@ def train_several(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str
     from highwaynet.training.interruption import InterruptedRunError, Interruption
     from highwaynet.training.several import train_seeds
 
-    def watch(seed: int, path: Path) -> TrainingProgress:
+    def watch(seed: int) -> TrainingProgress:
         title = f"seed {seed} ({seed - spec.seed + 1} of {count}): {_title(spec)}"
         return TrainingProgress(title, spec.training.epochs)
 

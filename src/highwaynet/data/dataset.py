@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from highwaynet.base.errors import InputError
+from highwaynet.base.errors import InputError, unknown
 from highwaynet.base.share import Share
 from highwaynet.data.names import Part
 from highwaynet.data.preparation import Preparation
@@ -96,7 +96,10 @@ class Dataset:
 
     def part(self, name: Part) -> Split:
         """The part of this name; raises InputError if nothing was kept for validation."""
-        part = {"train": self.train, "validation": self.validation, "test": self.test}[name]
+        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        if name not in parts:
+            raise unknown("part of the data", str(name), parts)
+        part = parts[name]
         if part is None:
             raise InputError(f"{self.name} has no {name} part in this run (data.validation = 0): choose train or test")
         return part

@@ -1,5 +1,6 @@
 """DataSpec → Dataset: read, divide, learn the preparation from the training samples, or take over that of a run."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,7 +56,7 @@ def load_dataset(
     source = _source(spec, preparation, data)
     rows = _divided(source, spec)
     if preparation is None and parent is not None:
-        preparation = _taken_over(source, rows, parent)
+        preparation = _taken_over(source, spec, rows, parent)
     encoder = _encoder(source, preparation, rows.train)
     inputs = as_tensor(encoder.encode(source.table) if encoder and source.table else source.samples.inputs)
     if preparation is None:
@@ -75,11 +76,11 @@ def _source(spec: DataSpec, preparation: Preparation | None, data: Any) -> Sourc
         return source_in_memory(data, spec)
     if spec.in_memory:
         known = f" ({preparation.record.found})" if preparation else ""
-        raise InputError(f"data.name = 'memory': the run was trained on data in memory{known}; give them again in Python, with data=...")
+        raise InputError(f"data.name = 'memory': these data are nowhere but in memory{known}; give them in Python, with data=...")
     return read_source(spec)
 
 
-def _taken_over(source: Source, rows: "_Rows", parent: Preparation) -> Preparation:
+def _taken_over(source: Source, spec: DataSpec, rows: "_Rows", parent: Preparation) -> Preparation:
     """The parent's preparation for these data; raises InputError if they have another form."""
     record, counts = parent.record, {"train": len(rows.train), "validation": len(rows.validation), "test": len(rows.test)}
     inputs = record.input_shape if source.table is not None else tuple(source.samples.inputs.shape[1:])
@@ -87,11 +88,17 @@ def _taken_over(source: Source, rows: "_Rows", parent: Preparation) -> Preparati
         "kind": (record.kind, source.kind),
         "task": (record.task, source.task),
         "shape": (record.input_shape, inputs),
-        "classes": (record.class_names, source.class_names),
+        "class names": (record.class_names, source.class_names),
+        "range of pixels": (record.full_scale, source.full_scale),
     }
     for what, (before, now) in forms.items():
         if before != now:
-            raise InputError(f"start.run: the parent run was trained on data of another form; its {what} is {before}, here it is {now}")
+            raise InputError(f"start.run: the parent run was trained on data of another form; {what}: there {before}, here {now}")
+    if spec.preprocessing not in {None, record.preprocessing}:
+        there = list(record.preprocessing)
+        raise InputError(
+            f"data.preprocessing = {list(spec.preprocessing)}: the parent run has {there}; leave it out, since that is taken over"
+        )
     changes = {"found": source.found, "fingerprint": source.fingerprint(), "target_name": source.target_name, **counts}
     return Preparation(record.model_copy(update=changes), parent.preprocessing)
 
@@ -146,7 +153,10 @@ def _prepare(source: Source, spec: DataSpec, inputs: Tensor, rows: _Rows, encode
     mean, std = 0.0, 1.0
     if source.task == "regression":
         chosen = source.samples.targets[rows.train.numpy()].astype(np.float64)
-        mean, std = float(chosen.mean()), float(chosen.std())
+        with np.errstate(over="ignore"):
+            mean, std = float(chosen.mean()), float(chosen.std())
+        if not math.isfinite(std):
+            raise InputError(f"the target {source.target_name!r} has values up to {np.abs(chosen).max():g}: give it in another unit")
         if std == 0:
             raise InputError(f"the target {source.target_name!r} is {mean:g} in all training samples: there is nothing to predict")
     steps = DEFAULT_STEPS[source.kind] if spec.preprocessing is None else spec.preprocessing

@@ -20,12 +20,16 @@ def target_in(data: Any) -> str | None:
     """The name of the target that comes with a data frame: (frame, "price"), or (frame, values); None for other data."""
     if not _is_framed(data):
         return None
-    return data[1] if isinstance(data[1], str) else str(getattr(data[1], "name", None) or "target")
+    if isinstance(data[1], str):
+        return data[1]
+    values = data[1]
+    name = _columns(values)[0] if is_frame(values) and len(_columns(values)) else getattr(values, "name", None)
+    return str(name) if isinstance(name, str | int) else "target"
 
 
 def _is_framed(data: Any) -> bool:
     """Whether data are a data frame, or a mapping of columns, with its target."""
-    return isinstance(data, tuple | list) and len(data) == 2 and (is_frame(data[0]) or isinstance(data[0], Mapping))
+    return isinstance(data, tuple | list) and len(data) == 2 and (is_frame(data[0]) or isinstance(data[0], Mapping)) and data[1] is not None
 
 
 def source_in_memory(data: Any, spec: DataSpec) -> Source:
@@ -45,27 +49,35 @@ def source_in_memory(data: Any, spec: DataSpec) -> Source:
         return data
     if spec.target is not None:
         return source_of_table(spec, _with_target(data, spec.target) if _is_framed(data) else as_table(data), "data")
-    if is_frame(data):
+    if is_frame(data[0] if isinstance(data, tuple | list) and len(data) == 2 else data):
+        data = data[0] if isinstance(data, tuple | list) else data
         names = ", ".join(map(str, _columns(data)))
         raise InputError(f"data: say which column of the data frame is to be predicted, (frame, column); it has {names}")
     arrays = _named(data)
     where = {name: f"data[{name!r}]" if isinstance(data, Mapping) else name for name in arrays}
-    stored = {name: _as_array(array, where[name]) for name, array in arrays.items()}
+    stored = {name: as_array(array, where[name]) for name, array in arrays.items()}
     return source_of_arrays(pair_up(stored, where, spec.task))
 
 
 def _with_target(data: Any, target: str) -> Table:
-    table = as_table(data[0])
-    if isinstance(data[1], str):
+    frame, values = data
+    table = as_table(frame)
+    if isinstance(values, str):
         return table
+    if is_frame(values):
+        if len(_columns(values)) != 1:
+            raise InputError(f"data: the target has {len(_columns(values))} columns; give one, by name or as values")
+        values = values[_columns(values)[0]]
+    index, other = (getattr(part, "index", None) for part in (frame, values))
+    if index is not None and hasattr(index, "equals") and other is not None and not callable(other) and not index.equals(other):
+        raise InputError("data: the target has another index than the data frame, so that rows would be mixed up: align them first")
     if target in {column.name for column in table.columns}:
         raise InputError(f"data: the data frame has a column {target!r}, as the target is called; rename one of them")
-    (values,) = as_table({target: data[1]}).columns
-    if len(values.values) != table.rows:
-        raise InputError(
-            f"data: the data frame has {table.rows:,} rows and the target has {len(values.values):,}: they must be equally many"
-        )
-    return replace(table, columns=(*table.columns, values))
+    (column,) = as_table({target: values}).columns
+    if len(column.values) != table.rows:
+        counts = f"{table.rows:,} rows and the target has {len(column.values):,}"
+        raise InputError(f"data: the data frame has {counts}: they must be equally many")
+    return replace(table, columns=(*table.columns, column))
 
 
 def is_frame(data: Any) -> bool:
@@ -87,21 +99,29 @@ def as_table(data: Any) -> Table:
         columns = {str(name): data[name] for name in _columns(data)}
     else:
         raise InputError(f"data of type {type(data).__name__}: a table is needed, a mapping of column names to values, or a data frame")
-    return table_of({name: _plain(values) for name, values in columns.items()})
+    if not columns:
+        raise InputError("data: the table has no columns")
+    return table_of({name: _plain(values, name) for name, values in columns.items()})
 
 
 def _columns(frame: Any) -> list[Any]:
     return list(frame.column_names if hasattr(frame, "to_pydict") else frame.columns)
 
 
-def _plain(values: Any) -> Any:
+def _plain(values: Any, name: str) -> Any:
     """A column as a sequence of Python values, or as an array if it holds numbers."""
     if hasattr(values, "to_pylist"):  # PyArrow
         return values.to_pylist()
-    if hasattr(values, "detach"):  # a tensor
-        return values.detach().cpu().numpy()
-    found = np.asarray(values) if hasattr(values, "__array__") else None
-    return found if found is not None and found.dtype.kind in "iuf" else list(values)
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        raise InputError(f"data: the column {name!r} is a {type(values).__name__}; give a list of values, one for each row")
+    if not hasattr(values, "__array__"):
+        return list(values)
+    found = as_array(values, f"the column {name!r}", empty=True) if hasattr(values, "detach") else np.asarray(values)
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim != 1:
+        raise InputError(f"data: the column {name!r} has shape {found.shape}; give one value for each row")
+    return found if found.dtype.kind in "iuf" else list(values if len(values) == len(found) else found)
 
 
 def _named(data: Any) -> dict[str, Any]:
@@ -116,19 +136,20 @@ def _named(data: Any) -> dict[str, Any]:
     raise InputError(f"data of type {type(data).__name__}: give {FORMS}")
 
 
-def _as_array(values: Any, where: str) -> NDArray[Any]:
-    """An array of numbers, or of texts, that holds at least one value."""
-    if hasattr(values, "detach"):  # a tensor; numpy has no bfloat16
-        tensor = values.detach().cpu()
-        values = (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
+def as_array(values: Any, where: str, *, empty: bool = False) -> NDArray[Any]:
+    """An array of numbers, or of texts, from an array, a tensor or lists; at least one value, unless it may be empty."""
     try:
+        if hasattr(values, "detach"):  # a tensor; numpy has no bfloat16
+            tensor = values.detach().cpu()
+            values = (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
         array = np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"{where}: rows of different lengths are not an array") from error
+    except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
+        reason = "rows of different lengths" if isinstance(error, ValueError) else f"a {type(values).__name__} of this kind"
+        raise InputError(f"{where}: {reason} cannot be made an array") from error
     if array.dtype.kind == "O" and array.size and all(isinstance(value, str) for value in array.flat):
         array = array.astype(np.str_)
     if array.dtype.kind not in "biufUS":
         raise InputError(f"{where} has elements of type {array.dtype}: numbers are needed, or texts as targets")
-    if array.ndim == 0 or min(array.shape) < 1:
+    if not empty and (array.ndim == 0 or min(array.shape) < 1):
         raise InputError(f"{where} has shape {array.shape}: at least one sample with at least one value is needed")
     return array

@@ -139,14 +139,18 @@ def source_of_arrays(arrays: ArrayData) -> Source:
     found = f"arrays of {len(arrays.train):,} samples of {'×'.join(map(str, shape))} values"
     found += f" and {len(arrays.test):,} for testing" if arrays.test is not None else ""
     found += f"; {_asked(arrays.task, arrays.class_names)}"
-    full_scale = 255.0 if arrays.train.inputs.dtype == np.uint8 or (kind == "images" and _like_pixels(arrays.train.inputs)) else 1.0
+    full_scale = 255.0 if arrays.train.inputs.dtype == np.uint8 else _full_scale(arrays.train.inputs) if kind == "images" else 1.0
+    found += f"; values up to {full_scale:g}" if full_scale not in {1.0, 255.0} else ""
     return Source(found, kind, arrays.task, arrays.class_names, arrays.train, arrays.test, full_scale=full_scale)
 
 
-def _like_pixels(inputs: NDArray[Any]) -> bool:
-    """Whether images that are not stored as bytes have values from 0 to 255 all the same."""
-    chunks = [inputs[start : start + 1000] for start in range(0, len(inputs), 1000)]
-    return min(float(chunk.min()) for chunk in chunks) >= 0 and 1 < max(float(chunk.max()) for chunk in chunks) <= 255
+def _full_scale(images: NDArray[Any]) -> float:
+    """The largest value that images which are not stored as bytes can have: 255 for pixels, else 1, or what they have if that is more."""
+    chunks = [images[start : start + 1000] for start in range(0, len(images), 1000)]
+    least, most = min(float(chunk.min()) for chunk in chunks), max(float(chunk.max()) for chunk in chunks)
+    if least < 0 or most <= 1:
+        return 1.0
+    return 255.0 if 127 < most <= 255 else most
 
 
 def _read_images(spec: DataSpec, path: Path) -> Source:

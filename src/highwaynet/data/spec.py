@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -20,6 +20,8 @@ OWN_DATA_ALONE = ("target", "task", "resize", "colour", "skip_bad", "test")
 
 class DataSpec(Spec):
     """A built-in data set by name or the user's own by path, and its division."""
+
+    _section: ClassVar[str] = "data."
 
     name: str = "digits"
     """A built-in data set (`highway data list`), or the path of your own: a folder of class folders of images, an .npz file or a folder
@@ -91,6 +93,8 @@ class DataSpec(Spec):
         name = named(cls, values)
         if name is None:
             return values
+        if "name" not in values and any(values.get(field) is not None for field in OWN_DATA_ALONE):
+            name, values = IN_MEMORY, values | {"name": IN_MEMORY}  # settings that only own data have
         if name not in {*CATALOGUE, IN_MEMORY} and not re.search(r"[/\\.]", name):
             raise ValueError(f"{unknown('data set', name, CATALOGUE)}, or the path of your own data (with a / or a . in it)")
         defaults: dict[str, Any] = {"validation": CATALOGUE[name].validation} if name in CATALOGUE else OWN_DATA_DEFAULTS

@@ -115,7 +115,7 @@ def build_dense(plan: Plan, generator: Generator | None) -> DenseNetwork:
         InputError: If its parts are not a dense layer, a stack and the outputs, with or without dropout between them.
     """
     match [part for part in plan.parts if not isinstance(part, DropoutPart)]:
-        case [Dense(pieces=1) as first, DenseStack() as middle, Dense(head=True) as last]:
+        case [Dense(pieces=1) as first, DenseStack() as middle, Dense(head=True, activation="identity") as last]:
             pass
         case _:
             raise InputError(f"the plan of {plan.name} is not one of a dense network: a dense layer, a stack of layers, the outputs")

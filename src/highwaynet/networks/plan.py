@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from operator import index
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
@@ -166,6 +166,19 @@ class Plan(Spec):
     parts: tuple[Annotated[Part, Field(discriminator="part")], ...]
     """The parts, in the order of execution."""
 
+    @model_validator(mode="after")
+    def _check(self) -> "Plan":
+        if sum(isinstance(part, Conv | Dense) and part.head for part in self.parts) != 1:
+            raise ValueError("a network has one part that gives the outputs")
+        for part in self.parts:
+            if isinstance(part, DenseStack) and self.family != "dense":
+                raise ValueError(f"a {self.family} network has no place for {part.part}")
+            if isinstance(part, Conv) and part.pieces > 1 and (part.stride, part.norm, part.activation) != (1, False, "identity"):
+                raise ValueError("a maxout convolution has no stride, batch norm or activation")
+            if isinstance(part, Dense) and part.pieces > 1 and (part.activation != "identity" or part.head):
+                raise ValueError("a maxout layer has no activation and does not give the outputs")
+        return self
+
     @property
     def traits(self) -> Family:
         """What holds for every network of its family."""
@@ -229,6 +242,20 @@ class Plan(Spec):
                 raise ValueError(f"layers = [{number}]: this layer changes the shape of its maps and cannot be removed")
         return self.model_copy(update={"parts": tuple(parts)})
 
+    def is_part_of(self, other: "Plan") -> bool:
+        """Whether removing layers of the other plan gives this one."""
+        parts = list(other.parts)
+        for part in self.parts:
+            while parts and not _same_but_fewer(part, parts[0]):
+                if not isinstance(parts.pop(0), HighwayConv | ResidualBlock):
+                    return False
+            if not parts:
+                return False
+            parts.pop(0)
+        return (self.family, self.input_shape) == (other.family, other.input_shape) and not any(
+            not isinstance(part, HighwayConv | ResidualBlock) for part in parts
+        )
+
     @property
     def removable(self) -> int:
         """How many layers are numbered for removal."""
@@ -240,6 +267,12 @@ class Plan(Spec):
         if wrong := sorted(number for number in numbers if not 1 <= number <= self.removable):
             raise ValueError(f"layers = {wrong}: the network has {self.removable} layers that can be removed, numbered from 1")
         return numbers
+
+
+def _same_but_fewer(part: Part, other: Part) -> bool:
+    if isinstance(part, DenseStack) and isinstance(other, DenseStack):
+        return part == replace(other, layers=part.layers) and part.layers <= other.layers
+    return part == other
 
 
 def shape_after(part: Part, shape: Shape) -> Shape:

@@ -1,6 +1,6 @@
 """NetworkSpec: everything that defines a network, except the shapes that follow from the data."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,8 @@ class NetworkSpec(Spec):
     >>> NetworkSpec(name="highway-b").depth
     19
     """
+
+    _section: ClassVar[str] = "network."
 
     name: str = "fc-highway"
     """Which network; `highway networks` lists them."""

@@ -20,6 +20,9 @@ DEPENDENT = {
         "training.mirror",
     ),
     "training.recipe": (*(f"training.{name}" for name in TrainingSpec.model_fields if name not in COMPUTING), "data.preprocessing"),
+    "start.run": ("start.checkpoint", "start.without", "start.weights", "start.given"),
+    "start.without": ("start.weights",),
+    "start.checkpoint": ("start.weights",),
     "training.schedule": ("training.decay", "training.milestones", "training.schedule_in", "training.warm_up"),
     "training.optimiser": ("training.momentum", "training.nesterov", "training.smoothing"),
 }

@@ -1,8 +1,8 @@
 """The folder checkpoints/ of a run: NAME.safetensors with NAME.json beside it.
 
-The sidecar comes last and carries the checksums; without it a checkpoint does not count. Names are "start", "final", "best-STEP",
-"step-STEP" and "stop-STEP" (where somebody interrupted the run), each of which is written once: a new checkpoint never replaces an older
-one that is still needed.
+The sidecar comes last and carries the checksums; without it a checkpoint does not count. Names are "start", "final", "objective",
+"best-STEP", "step-STEP" and "stop-STEP" (where somebody interrupted the run), each of which is written once: a new checkpoint never
+replaces an older one that is still needed.
 """
 
 from collections.abc import Mapping
@@ -24,6 +24,8 @@ FINAL: Kept = "final"
 """The checkpoints of which there is one: the weights after the last epoch, and those with the lowest validation loss."""
 START = "start"
 """The weights before the first step, of a run that did not start with fresh ones."""
+OBJECTIVE = "objective"
+"""What an objective with parameters of its own has learned, after the last epoch."""
 
 
 class Checkpoints:
@@ -74,7 +76,7 @@ class Checkpoints:
 
     def remove_all(self) -> None:
         """Remove everything that is ours, and the folder if nothing else is in it."""
-        for kind in ("step-", "stop-", "best-", START, FINAL):
+        for kind in ("step-", "stop-", "best-", START, OBJECTIVE, FINAL):
             for path in [*self.folder.glob(f"{kind}*.json"), *self.folder.glob(f"{kind}*.safetensors")]:
                 path.unlink(missing_ok=True)
         remove_leftovers(self.folder)
@@ -98,7 +100,8 @@ class Checkpoints:
         """The same, with the tensors as they lie in the file."""
         record = self.record(name)
         for field, path in self._belongs_to.items():
-            if (known := getattr(record, field)) and sha256(read_bytes(path)) != known:
+            known = getattr(record, field)
+            if known != (sha256(read_bytes(path)) if known or path.exists() else ""):
                 raise InputError(f"{self.folder / name}.json belongs to another {path.name}: one of them was changed or put here")
         path = self.folder / f"{name}.safetensors"
         content = read_bytes(path)

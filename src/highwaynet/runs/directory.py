@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -67,8 +67,11 @@ class RunDirectory:
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool, resume: bool = False) -> None:
         """Raise InputError where `start` would refuse, without touching anything. To resume, an empty folder will do: a killed run's."""
-        if not path.exists():
-            return
+        try:
+            if not path.exists():
+                return
+        except (OSError, ValueError) as error:  # a name that is too long, or impossible
+            raise InputError(f"cannot create {str(path)[:80]!r}: {getattr(error, 'strerror', None) or error}") from error
         if not path.is_dir():
             raise InputError(f"{path} is a file: name a folder for the run")
         others = not all(is_leftover(inner) for inner in path.iterdir())
@@ -126,6 +129,9 @@ class RunDirectory:
     def unlock(self) -> None:
         """Let others write."""
         self._lock.release()
+
+    def __repr__(self) -> str:
+        return f"RunDirectory({str(self.path)!r})"
 
     def __fspath__(self) -> str:
         """Its path, so that it can be given wherever a path can."""
@@ -235,6 +241,8 @@ class RunDirectory:
 
     def resolve(self, kind: Kept) -> str:
         """The name of the final or the best checkpoint; raises InputError if the run has none, with what to do."""
+        if kind not in get_args(Kept):
+            raise InputError(f"checkpoint = {kind!r}: choose {' or '.join(get_args(Kept))}")
         if names := self.checkpoints.names(kind):
             return names[0]
         if kind == "best":

@@ -38,9 +38,11 @@ def load_network(run: RunDirectory, checkpoint: Kept | None = None, *, data: Dat
         data: The record of the run's preparation, if the caller has read it already.
     """
     name = checkpoint or run.answer
-    network = build_plan(run.load_plan(data), generator=torch.Generator())
+    plan = run.load_plan(data)
+    weights = run.checkpoints.load(run.resolve(name))[0]  # before anything is built: it knows whether the plan is the run's own
+    network = build_plan(plan, generator=torch.Generator())
     try:
-        network.load_state_dict(run.checkpoints.load(run.resolve(name))[0])
+        network.load_state_dict(weights)
     except RuntimeError as error:
         raise InputError(f"{run.path}: the checkpoint {name!r} does not fit the network of the run; one of them was changed") from error
     return network.eval()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import as_tensor
-from highwaynet.data.memory import as_table, is_frame
+from highwaynet.data.memory import as_array, as_table, is_frame
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
 from highwaynet.data.table_files import Table, read_table
@@ -44,6 +44,14 @@ class TrainedModel:
     run: Path
     """The directory of that run."""
 
+    def __repr__(self) -> str:
+        return f"TrainedModel({self.network.plan.name}, from {self.run})"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the columns of `predict_proba`; empty for a regression."""
+        return self.data.class_names
+
     @property
     def data(self) -> DataRecord:
         """What it was trained on: task, class names, shape of a sample."""
@@ -59,10 +67,7 @@ class TrainedModel:
         Raises:
             InputError: If the samples have another form than those of the training data, or values that are no numbers.
         """
-        array = self._rows(inputs) if self.data.kind == "table" else np.ascontiguousarray(inputs)
-        if array.dtype.kind not in "buif":
-            raise InputError(f"inputs: arrays of numbers are needed, not of {array.dtype}; for files there is `highway predict`")
-        raw = as_tensor(array)
+        raw = as_tensor(self._rows(inputs) if self.data.kind == "table" else self._array(inputs))
         shape = self.data.input_shape
         if tuple(raw.shape) == shape:
             raw = raw[None]  # a single sample
@@ -75,6 +80,15 @@ class TrainedModel:
         with torch.inference_mode():
             batches = [self._batch(batch) for batch in raw.split(BATCH)]
         return torch.cat(batches) if batches else torch.empty(0, self.data.outputs)
+
+    def _array(self, inputs: Any) -> NDArray[Any]:
+        """Arrays, tensors or lists as one array of numbers."""
+        array = np.ascontiguousarray(as_array(inputs, "inputs", empty=True))
+        if array.dtype.kind not in "buif":
+            raise InputError(f"inputs: arrays of numbers are needed, not of {array.dtype}; for files there is `highway predict`")
+        if self.data.kind == "images" and self.data.full_scale == 255 and array.dtype.kind == "f" and array.size and array.max() <= 1:
+            raise InputError(f"inputs: values up to {array.max():g}; the run was trained on pixels from 0 to 255: bring them to that range")
+        return array
 
     def _batch(self, raw: Tensor) -> Tensor:
         if not torch.isfinite(raw).all():
@@ -99,9 +113,10 @@ class TrainedModel:
 
         Highway and residual layers can be removed, and the dense layers behind the first one.
         """
-        numbers = list(layers)
         try:
-            return replace(self, network=self.network.without(numbers))
+            return replace(self, network=self.network.without(list(layers)))
+        except TypeError as error:
+            raise InputError(f"layers = {layers!r}: give the numbers of layers, for instance [3, 7]") from error
         except ValueError as error:
             raise InputError(str(error)) from error
 
@@ -115,6 +130,8 @@ class TrainedModel:
         Raises:
             InputError: If the directory cannot be made.
         """
+        if Path(path).resolve() == self.run.resolve():
+            raise InputError(f"{path} is the run that the model comes from: name another folder")
         weights = self.network.state_dict()
         start = StartSpec(run=str(self.run.resolve()), given=True, weights=checksum(weights))
         spec = with_training(self.spec, epochs=0).model_copy(update={"start": start})
@@ -156,8 +173,6 @@ def load(run: str | PathLike[str], checkpoint: Kept | None = None) -> TrainedMod
     Raises:
         InputError: If there is no such run or checkpoint, or it is damaged.
     """
-    if checkpoint is not None and checkpoint not in get_args(Kept):
-        raise InputError(f"checkpoint = {checkpoint!r}: choose {' or '.join(get_args(Kept))}")
     directory = RunDirectory.open(Path(run))
     preparation = directory.load_preparation()
     network = load_network(directory, checkpoint, data=preparation.record)

@@ -18,7 +18,8 @@ def default_path(spec: RunSpec, *, existing: bool = False, ending: str | None = 
     data = spec.data.name if spec.data.built_in else Path(spec.data.name).stem
     depth = "" if spec.network.preset.traits.has_variants else f"-{spec.network.depth}"
     network = re.sub(r"[ (),]+", "-", spec.network.label).strip("-")
-    name = f"{network}{depth}-{data}-{ending or f'seed{spec.seed}'}"
+    parent = f"-from-{Path(spec.start.run).name}" if spec.start and spec.start.run else ""
+    name = f"{network}{depth}-{data}{parent}-{ending or f'seed{spec.seed}'}"
     last: Path | None = None
     for suffix in chain([""], (f"-{number}" for number in count(2))):
         path = Path("runs") / f"{name}{suffix}"

@@ -2,9 +2,10 @@
 
 import tomllib
 from collections.abc import Iterable
+from operator import index
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tomli_w
 from pydantic import Field, model_validator
@@ -31,6 +32,8 @@ SGD_RATE = 0.05
 
 class StartSpec(Spec):
     """Where a run starts, if not with fresh weights: with the network of another run, or with one that was given in memory."""
+
+    _section: ClassVar[str] = "start."
 
     run: str | None = None
     """The parent run, whose network is taken over with its weights."""
@@ -97,7 +100,10 @@ class RunSpec(Spec):
         Raises:
             InputError: If there is no such run, or a value is impossible.
         """
-        start = {"run": str(Path(run).resolve()), "without": tuple(without), "checkpoint": checkpoint}
+        try:
+            start = {"run": str(Path(run).resolve()), "without": tuple(map(index, without)), "checkpoint": checkpoint}
+        except TypeError as error:
+            raise InputError(f"without = {without!r}: give the numbers of layers, for instance [3, 7]") from error
         return spec_from_values(on_top_of_parent(changes | {"start": start}))
 
     @model_validator(mode="before")
@@ -169,8 +175,8 @@ def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"start.run = {run!r}: there is no run directory")
     parent = read_spec_values(Path(run) / SPEC)
     parent.pop("start", None)
-    if isinstance(training := parent.get("training"), dict):
-        training.pop("objective", None)  # an object, which is given again if it is wanted again
+    if isinstance(training := parent.get("training"), dict) and training.get("epochs") == 0:
+        del training["epochs"]  # a network that was saved without training is trained on
     changes: dict[str, Any] = {}
     for section, given in values.items():
         plain = given.model_dump(exclude_unset=True) if isinstance(given, Spec) else given

@@ -1,7 +1,7 @@
 """TrainingSpec: how the weights change. Free of torch."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,8 @@ Factor = Annotated[float, Field(ge=0, le=1000)]
 
 class TrainingSpec(Spec):
     """Optimiser, schedule, weight decay, augmentation and budget; a recipe fills in what is left out."""
+
+    _section: ClassVar[str] = "training."
 
     recipe: str | None = None
     """A named way to train: paper, released or quick (warm-up and one cycle, for few epochs). `highway networks NAME` says which fit a

@@ -91,7 +91,7 @@ class Care:
 
     def _save(self, *, stopping: bool) -> None:
         fitting, state = self._fitting, self._fitting.state
-        bad = self._heeds and not (state.tally.finite and has_finite_weights(fitting.network))
+        bad = self._heeds and not (state.tally.finite and has_finite_weights(fitting.network, fitting.objective))
         if fitting.world.most(bad)[0]:
             raise self._diverged("a weight", state.step)
         fitting.saver.save(self.seconds if state.batch else 0.0, stopping=stopping)
@@ -107,7 +107,7 @@ class Care:
             scores.append(evaluate(fitting.network, sample, fitting.world, fitting.objective))
         if not all(math.isfinite(score.loss) for score in scores):
             raise self._diverged("the loss", state.step)
-        if not has_finite_weights(fitting.network):
+        if not has_finite_weights(fitting.network, fitting.objective):
             raise self._diverged("a weight", state.step)
 
     def _diverged(self, what: str, step: int) -> DivergenceError:
@@ -115,7 +115,7 @@ class Care:
         fitting, training, state = self._fitting, self._fitting.training, self._fitting.state
         first = (step - 1) % fitting.steps_per_epoch
         inputs, targets = next(fitting.batches(state.epoch + 1, first=first, whole=True))
-        fitting.seed_dropout(step - 1, None)
+        fitting.seed_step(step - 1, None)
         with fitting.computing.autocast():
             cause = find_cause(fitting.network, fitting.computing.place(inputs, targets)[0])
         saved = fitting.saver.newest() if fitting.world.leads else None
@@ -140,7 +140,7 @@ class Care:
         restored = fitting.saver.go_back()
         self._tell_refused(restored)
         if restored.record is None:
-            state.restart(fitting.job.start_network().state_dict())
+            state.restart(fitting.job.start_network().state_dict(), fitting.job.objective_start or {})
         state.rewinds = rewinds
         state.went_back_to = state.saved_step
         place = f"step {state.step}" if state.step else "the beginning"

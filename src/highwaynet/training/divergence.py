@@ -1,7 +1,7 @@
 """When the loss is no longer finite: where it began."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from highwaynet.base.errors import HighwayError
 from highwaynet.networks.build import Network
@@ -14,9 +14,9 @@ class DivergenceError(HighwayError):
     everywhere = True
 
 
-def has_finite_weights(network: Network) -> bool:
+def has_finite_weights(*modules: nn.Module) -> bool:
     """Whether all parameters are finite."""
-    return all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters())
+    return all(bool(torch.isfinite(parameter).all()) for module in modules for parameter in module.parameters())
 
 
 def put_gradients_in_place(network: Network) -> None:

@@ -17,10 +17,11 @@ EVALUATION_BATCH = 256
 
 
 @contextmanager
-def evaluating(network: nn.Module) -> Iterator[None]:
+def evaluating(*networks: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; at the end every module is in its own mode again."""
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
+    modes = [(module, module.training) for network in networks for module in network.modules()]
+    for network in networks:
+        network.eval()
     try:
         with torch.inference_mode():
             yield
@@ -39,8 +40,8 @@ def evaluate(network: nn.Module, split: Split, world: World = ALONE, objective: 
     tally = Tally(record, squared_error=objective.is_squared_error)
     weights = next(network.parameters())
     mine = replace(split, rows=split.rows.tensor_split(world.size)[world.rank])
-    with evaluating(network):
+    with evaluating(network, objective):
         for inputs, targets in mine.batches(EVALUATION_BATCH):
-            outputs = network(inputs.to(weights)).cpu()
-            tally.add(objective.loss(outputs, targets), outputs, targets)
+            outputs, there = network(inputs.to(weights)), targets.to(weights.device)
+            tally.add(objective.measure(outputs, there), outputs, there)
     return tally.score(world)

@@ -35,7 +35,7 @@ class Fitting:
         self.job, self.spec, self.data, self.run, self.world = job, job.spec, job.data, job.run, world
         training = self.training = job.spec.training
         self.computing = computing_for(training, world.local_rank)
-        self.network = job.start_network().to(self.computing.device, self.computing.dtype)
+        self.network = (job.network or job.start_network()).to(self.computing.device, self.computing.dtype)
         self.objective = job.objective.to(self.computing.device, self.computing.dtype)
         if training.recompute:
             recompute(self.network)
@@ -57,7 +57,9 @@ class Fitting:
         if self.world.size == 1:
             return step
         device = self.computing.device
-        return DistributedDataParallel(step, device_ids=None if device.index is None else [device.index])
+        # An objective of one's own may leave parameters without a gradient, for instance those of companions.
+        unused = self.job.objective_start is not None
+        return DistributedDataParallel(step, device_ids=None if device.index is None else [device.index], find_unused_parameters=unused)
 
     def forward(self, inputs: Tensor, targets: Tensor) -> BatchLoss:
         """Outputs, loss, and what is minimised, of this process's share of a batch."""
@@ -86,9 +88,9 @@ class Fitting:
         """The schedule's learning rate, halved for each time that the run went back."""
         return learning_rate(self.training, step, self.steps, self.steps_per_epoch) * 0.5**self.state.rewinds
 
-    def seed_dropout(self, step: int, share: Share | None) -> None:
-        """Dropout draws from the global generator, for the whole batch, whichever share of it is here."""
-        if self._dropouts:
+    def seed_step(self, step: int, share: Share | None) -> None:
+        """Dropout draws from the global generator, for the whole batch, whichever share of it is here; so may an objective of one's own."""
+        if self._dropouts or self.job.objective_start is not None:
             torch.manual_seed(seed_for(self.spec.seed, "dropout", step))
             for dropout in self._dropouts:
                 dropout.share = share

@@ -61,6 +61,10 @@ class Interruption:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def request(self) -> None:
+        """Ask the run to stop after the step in progress, from a watcher or another thread; it raises InterruptedRunError then."""
+        self.requested = 130
+
     def check(self, sentence: str, world: World) -> None:
         """Raise InterruptedRunError where a process was asked to stop."""
         (asked,) = world.most(self.requested)

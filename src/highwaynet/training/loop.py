@@ -1,12 +1,13 @@
 """The training loop: read it from top to bottom."""
 
 from contextlib import AbstractContextManager, closing, suppress
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from highwaynet.base.errors import HighwayError
+from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.memory import keep_freed_memory
 from highwaynet.networks.build import Network
 from highwaynet.runs.directory import RunDirectory
@@ -28,7 +29,7 @@ from highwaynet.training.watcher import Watcher, Watchers
 
 def train(
     spec: RunSpec,
-    path: Path | str,
+    path: str | PathLike[str],
     *,
     data: Any = None,
     network: Network | None = None,
@@ -65,13 +66,17 @@ def train(
     threads_before = torch.get_num_threads()
     keep_freed_memory()
     try:
+        if overwrite and resume:
+            raise InputError("overwrite and resume: choose one of them")
+        if not isinstance(path, str | PathLike) or not str(path) or "\0" in str(path):
+            raise InputError(f"path = {path!r}: name a folder for the run")
         given = Given(data, network, objective)
         job = set_up(spec, Path(path), given, overwrite=overwrite, resume=resume, world=world)
         try:
             watchers = Watchers([])  # only the leading process speaks
             if world.leads:
                 logs = [TensorBoardLog(job.run)] if job.spec.training.tensorboard else []
-                watchers = Watchers([*([watcher] if watcher else []), *logs])
+                watchers = Watchers([*([] if watcher is None else [watcher]), *logs])
             with closing(watchers):
                 _train(job, world, watchers, interruption or Interruption())
         finally:
@@ -132,13 +137,12 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
     """The epoch in progress, from its next batch on: its steps, its measures, its line in the history."""
     state, world, number = fitting.state, fitting.world, fitting.state.epoch + 1
     fitting.network.train()
-    fitting.objective.train()
     care.begin_epoch()
     for inputs, targets in fitting.batches(number, first=state.batch):  # this process's share of each batch
         samples = fitting.batch_size(state.batch)
         share = world.share(samples)
         set_learning_rate(state.optimiser, fitting.rate(state.step))
-        fitting.seed_dropout(state.step, share)
+        fitting.seed_step(state.step, share)
 
         inputs, targets = fitting.computing.place(inputs, targets)  # noqa: PLW2901
         outputs, loss, minimised = fitting.forward(inputs, targets)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highwaynet.base.errors import InputError
 from highwaynet.data.names import Task
 from highwaynet.data.record import DataRecord
 from highwaynet.kernels.dense_layer import cross_entropy
@@ -39,7 +38,8 @@ class BatchLoss(NamedTuple):
 class Objective(nn.Module):
     """What a run minimises and how it measures a loss. Write your own by overriding `loss`, or `forward` for full control.
 
-    It is a module: parameters and buffers of its own are trained, saved and restored with the network's.
+    Without either it is cross-entropy for classes and squared error for numbers. It is a module: parameters and buffers of its own are
+    trained, saved and restored with the network's. Modules inside it keep their mode: a teacher that was set to evaluation stays there.
 
     >>> import torch
     >>> class Smoothed(Objective):
@@ -57,25 +57,34 @@ class Objective(nn.Module):
 
     @property
     def is_squared_error(self) -> bool:
-        """Whether the loss is the mean squared error of the standardised target."""
-        return type(self).loss is Regression.loss
+        """Whether, for numbers, the loss is the mean squared error of the standardised target."""
+        return type(self).loss in {Objective.loss, Regression.loss} and type(self).forward is Objective.forward
 
     def prepare(self, network: Network, data: DataRecord) -> None:
         """Called once before training, with the network that will be trained and what is known about the data."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss of a batch, a scalar; in training and in validation."""
-        raise NotImplementedError(f"{self.name} has no loss: override loss(outputs, targets)")
+        """The mean loss of a batch, a scalar; in training and in validation.
+
+        Args:
+            outputs: What the network gives: (samples, classes), or (samples,) for numbers.
+            targets: (samples,): class numbers, or standardised numbers.
+        """
+        return F.mse_loss(outputs, targets) if targets.is_floating_point() else cross_entropy(outputs, targets)
+
+    def measure(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The loss of a network's outputs, which have a column for each class, or one for a number."""
+        return self.loss(outputs.squeeze(1) if targets.is_floating_point() else outputs, targets)
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """One step's outputs, loss, and what is minimised."""
         outputs = network(batch.inputs)
-        loss = self.loss(outputs, batch.targets)
+        loss = self.measure(outputs, batch.targets)
         return BatchLoss(outputs, loss, loss)
 
 
 class Classification(Objective):
-    """Mean cross-entropy: outputs (batch, classes), targets class numbers."""
+    """Mean cross-entropy: outputs (samples, classes), targets class numbers."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The mean cross-entropy."""
@@ -90,11 +99,11 @@ class Classification(Objective):
 
 
 class Regression(Objective):
-    """Mean squared error: outputs (batch, 1), targets standardised numbers."""
+    """Mean squared error: outputs (samples,), targets standardised numbers."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The mean squared error."""
-        return F.mse_loss(outputs.squeeze(1), targets)
+        return F.mse_loss(outputs, targets)
 
 
 class Companions(Objective):
@@ -111,7 +120,7 @@ class Companions(Objective):
 
     @property
     def is_squared_error(self) -> bool:
-        """Whether the loss is the mean squared error of the standardised target."""
+        """Whether the loss that is recorded is the mean squared error of the standardised target."""
         return self.main.is_squared_error
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -121,8 +130,8 @@ class Companions(Objective):
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """The loss of the outputs, and what is minimised: with the companions' losses."""
         outputs, companions = network(batch.inputs, return_companions=True)
-        loss = self.loss(outputs, batch.targets)
-        others = sum(self.loss(companion, batch.targets) for companion in companions)
+        loss = self.measure(outputs, batch.targets)
+        others = sum(self.measure(companion, batch.targets) for companion in companions)
         return BatchLoss(outputs, loss, loss + self.weight * (1 - batch.progress) * others)
 
 
@@ -135,25 +144,3 @@ def objective_for(plan: Plan, data: DataRecord, companion_weight: float) -> Obje
     """The objective of a run that brings none of its own."""
     main = standard_objective(data.task)
     return Companions(main, companion_weight) if any(isinstance(part, Companion) for part in plan.parts) else main
-
-
-def rehearse(objective: Objective, network: Network, batch: Batch) -> None:
-    """Raise InputError if an objective does not give what training needs; the network stays as it is."""
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()  # batch norm counts nothing
-    try:
-        found = objective(network, batch)
-    finally:
-        for module, mode in modes:
-            module.training = mode
-    if not isinstance(found, BatchLoss):
-        raise InputError(f"objective {objective.name}: forward gives {type(found).__name__}; it should give a BatchLoss")
-    for field in ("loss", "minimised"):
-        value = getattr(found, field)
-        if not isinstance(value, Tensor) or value.dim() != 0:
-            form = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
-            raise InputError(f"objective {objective.name}: its {field} is {form}; it should be a scalar tensor, the mean over the batch")
-    if not found.minimised.requires_grad:
-        raise InputError(f"objective {objective.name}: what is minimised does not depend on the network's outputs through torch")
-    if not isinstance(found.outputs, Tensor) or found.outputs.dim() != 2 or len(found.outputs) != len(batch.targets):
-        raise InputError(f"objective {objective.name}: its outputs should be a tensor (samples, outputs), as the network gives them")

@@ -3,11 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import sha256
 from highwaynet.base.specs import parsed
 from highwaynet.data.preparation import Preparation
-from highwaynet.networks.build import Network
+from highwaynet.data.record import DataRecord
+from highwaynet.data.spec import DataSpec
+from highwaynet.networks.architectures import plan_of
+from highwaynet.networks.build import Network, build_plan
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import START, encode
 from highwaynet.runs.directory import RunDirectory
@@ -26,6 +31,8 @@ class Origin:
     """Its weights as safetensors; None is fresh."""
     preparation: Preparation | None = None
     """That of the parent run; known to the leading process only."""
+    data: DataSpec | None = None
+    """The data settings of the parent run; known to the leading process only."""
 
     def checked(self, start: StartSpec) -> StartSpec:
         """The start with the checksum of the weights; raises InputError if they are not those that it asks for."""
@@ -35,6 +42,18 @@ class Origin:
             raise InputError(f"{source}: its weights are not those that the run started with (start.weights); leave that out to take these")
         return start.model_copy(update={"weights": found})
 
+    def check_division(self, data: DataSpec, record: DataRecord) -> None:
+        """Raise InputError if the parent's data are divided anew: what it was trained on would be tested on."""
+        if self.preparation is None or self.data is None or self.preparation.record.fingerprint != record.fingerprint:
+            return
+        for field in ("split_seed", "validation", "test"):
+            mine, there = getattr(data, field), getattr(self.data, field)
+            if mine != there:
+                raise InputError(
+                    f"data.{field} = {mine!r}: the parent run divided the same data with {there!r}; with another division its training "
+                    "samples would be tested on: leave it out"
+                )
+
 
 def find_origin(spec: RunSpec, run: RunDirectory, network: Network | None, world: World, *, resumes: bool) -> Origin:
     """Plan and weights with which the run starts, alike in all processes: those that it keeps if it is resumed."""
@@ -43,6 +62,8 @@ def find_origin(spec: RunSpec, run: RunDirectory, network: Network | None, world
     def find() -> bytes:
         is_kept = resumes and run.has_plan and (spec.start is None or bool(run.checkpoints.names(START)))
         found.append(_kept(run) if is_kept else _new(spec, network))
+        if is_kept and network is not None and encode(network.state_dict()) != found[0].weights:
+            raise InputError(f"{run.path} was begun with another network than the given one; leave network= out to resume")
         plan = found[0].plan
         return plan.model_dump_json().encode() if plan else b""
 
@@ -65,19 +86,38 @@ def _new(spec: RunSpec, network: Network | None) -> Origin:
         return Origin()
     if start.given:
         if network is None:
-            raise InputError("start.given = true: the run started with a network in memory; give it again in Python, with network=...")
+            raise InputError(
+                "start.given = true: the run started with a network in memory; give it again in Python, with network=..., "
+                "or start from that run with --start RUN"
+            )
         if network.plan.name != spec.network.name:
             name = network.plan.name
             raise InputError(f"network.name = {spec.network.name!r}: the given network is a {name}; write network.name = {name!r}")
+        _check_given(spec, network)
         return Origin(network.plan, encode(network.state_dict()))
     return _from_parent(spec, start)
+
+
+def _check_given(spec: RunSpec, network: Network) -> None:
+    """Raise InputError if a network is not what its plan, or the spec, says."""
+    plan = network.plan
+    try:
+        build_plan(plan, generator=torch.Generator()).load_state_dict(network.state_dict())
+    except RuntimeError as error:
+        raise InputError("the given network was changed: its modules are not those of its plan, so that it could not be loaded") from error
+    if not plan.is_part_of(plan_of(spec.network, plan.input_shape, plan.outputs)):
+        raise InputError(
+            f"the given network is neither {spec.network.title} nor one with layers removed: write its settings (depth, width, …) "
+            "into spec.network"
+        )
 
 
 def _from_parent(spec: RunSpec, start: StartSpec) -> Origin:
     where = f"start.run = {start.run!r}"
     try:
         parent = RunDirectory.open(Path(start.run or ""))
-        known = parent.read_spec().network
+        spec_there = parent.read_spec()
+        known = spec_there.network
         network, preparation = load_network(parent, start.checkpoint), parent.load_preparation()
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
@@ -85,9 +125,9 @@ def _from_parent(spec: RunSpec, start: StartSpec) -> Origin:
         fields = [name for name in type(known).model_fields if getattr(known, name) != getattr(spec.network, name)]
         field = fields[0]
         mine, there = getattr(spec.network, field), getattr(known, field)
-        raise InputError(f"network.{field} = {mine!r}: the parent run has {there!r}; leave it out, since its network is taken over")
+        raise InputError(f"network.{field} = {mine!r}: the parent run has {there!r}; its network is taken over, with RunSpec.from_run")
     try:
         shorter = network.without(start.without) if start.without else network
     except ValueError as error:
         raise InputError(f"start.without: {error} ({where})") from error
-    return Origin(shorter.plan, encode(shorter.state_dict()), preparation)
+    return Origin(shorter.plan, encode(shorter.state_dict()), preparation, spec_there.data)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import parsed
-from highwaynet.runs.checkpoints import FINAL, decode, step_in
+from highwaynet.runs.checkpoints import FINAL, OBJECTIVE, decode, step_in
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.interval import Interval
 from highwaynet.runs.records import CheckpointRecord, Progress
@@ -115,6 +115,8 @@ class Saver:
         self.save_best()
         self._run.history_sizes()  # on the disk before the run counts as finished
         checkpoints, state = self._run.checkpoints, self._state
+        if own := state.objective.state_dict():
+            checkpoints.save(OBJECTIVE, own, epoch=state.epoch, step=state.step)
         checkpoints.save(FINAL, state.network.state_dict(), epoch=state.epoch, step=state.step)
         for name in checkpoints.names("best"):
             if state.best is None or step_in(name) != state.best.step:

@@ -25,8 +25,9 @@ from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, parse_toml, spec_from
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 from highwaynet.training.computing import check_computing, choose_device
 from highwaynet.training.distribution import World
-from highwaynet.training.objective import Batch, Objective, objective_for, rehearse
+from highwaynet.training.objective import Batch, Objective, objective_for
 from highwaynet.training.origin import find_origin
+from highwaynet.training.rehearsal import rehearse
 from highwaynet.training.suitability import check_fit, for_few_samples
 from highwaynet.training.tensorboard import summary_writer
 
@@ -38,6 +39,17 @@ class Given:
     data: Any = None
     network: Network | None = None
     objective: Objective | None = None
+
+    def check(self) -> None:
+        """Raise InputError if something has the wrong type."""
+        network: Any = self.network
+        if network is not None and not isinstance(getattr(network, "plan", None), Plan):
+            kind = type(network).__name__
+            raise InputError(f"network of type {kind}: give one of highwaynet's networks, from build_network or load(run).network")
+        objective: Any = self.objective
+        if objective is not None and not isinstance(objective, Objective):
+            shown = objective.__name__ if isinstance(objective, type) else type(objective).__name__
+            raise InputError(f"objective = {shown}: give an object of a class of your own that extends highwaynet.Objective")
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,10 @@ class SetUp:
     weights: Mapping[str, Tensor] | None
     """What it starts with; None is fresh."""
     objective: Objective
+    objective_start: Mapping[str, Tensor] | None
+    """The state of an objective of the user's own before the first step; None if the run has none of its own."""
+    network: Network | None
+    """The network that such an objective was prepared for."""
     resumes: bool
     """Whether the run was there before."""
     finished: bool
@@ -62,18 +78,31 @@ class SetUp:
         return start_network(self.spec, self.plan, self.weights)
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """An objective, and what it was prepared for if it is the user's own."""
+
+    objective: Objective
+    state: Mapping[str, Tensor] | None = None
+    network: Network | None = None
+
+
 def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: bool, world: World) -> SetUp:
     """Find out what is to be done and prepare it; nothing is written before spec, data, network and objective have been found to fit."""
     text = world.lead(lambda: _stored_spec(path, overwrite=overwrite, resume=resume)).decode()
     stored = spec_from_values(parse_toml(text, path / SPEC), path / SPEC) if text else None
-    spec = _completed(spec, stored, given)
+    run = RunDirectory(path)
+    spec = _completed(spec, stored, given, run)
     check_computing(spec.training)
     torch.set_num_threads(spec.training.threads or 1)
-    run = RunDirectory(path)
+    if spec.start is not None and spec.start.run == str(path.resolve()):
+        raise InputError(f"start.run = {spec.start.run!r}: this is the run itself; name another folder")
     origin = find_origin(spec, run, given.network, world, resumes=stored is not None)
     if spec.start is not None:
         spec = spec.model_copy(update={"start": origin.checked(spec.start)})
     data = _load(spec, run, given.data, origin.preparation, world, resumes=stored is not None)
+    if world.leads and stored is None:
+        origin.check_division(spec.data, data.preparation.record)
     record = data.preparation.record
     plan = origin.plan or plan_of(spec.network, record.input_shape, record.outputs)
     weights = None if origin.weights is None else decode(origin.weights, Path(START))
@@ -97,6 +126,8 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
             run.take_up(environment)
             if run.finished:
                 run.checkpoints.read(FINAL)  # says so if it is damaged
+        if spec.start is not None and not run.has_plan:  # it was killed before it had written that
+            run.save_plan(plan)
         if not run.has_preparation:
             run.save_preparation(data.preparation)
         if weights is not None and not run.checkpoints.names(START):
@@ -105,43 +136,66 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
         return b"finished" if run.finished else b""
 
     world.lead(check)
-    objective = _objective(spec, data, plan, weights, given.objective)
+    prepared = _prepared(spec, data, plan, weights, given.objective)
     try:
         finished = world.lead(prepare) == b"finished"
     except BaseException:
         run.unlock()
         raise
-    return SetUp(spec, data, run, plan, weights, objective, resumes=stored is not None, finished=finished)
+    return SetUp(
+        spec,
+        data,
+        run,
+        plan,
+        weights,
+        prepared.objective,
+        prepared.state,
+        prepared.network,
+        resumes=stored is not None,
+        finished=finished,
+    )
 
 
-def _completed(spec: RunSpec, stored: RunSpec | None, given: Given) -> RunSpec:
-    """The spec without open questions: where to compute, and what was given in memory."""
+def _completed(spec: RunSpec, stored: RunSpec | None, given: Given, run: RunDirectory) -> RunSpec:
+    """The spec without open questions: where to compute, and what was given in memory.
+
+    Raises:
+        InputError: If something has the wrong type, or if the run is to be resumed without what it was given.
+    """
+    if not isinstance(spec, RunSpec):
+        raise InputError(f"spec = {spec!r:.60}: give a RunSpec")
+    given.check()
     known = (stored or spec).training
-    threads = spec.training.threads or known.threads or torch.get_num_threads()
     objective = given.objective.name if given.objective else None
-    if (asked := spec.training.objective) is not None and asked != objective:
-        raise InputError(
-            f"training.objective = {asked!r}: the run has an objective of its own; give it again in Python, with objective=..."
-        )
+    for asked in (spec.training.objective, known.objective):
+        if asked is not None and asked != objective:
+            raise InputError(
+                f"training.objective = {asked!r}: the run has an objective of its own; give it again in Python, with objective=..."
+            )
+    threads = spec.training.threads or known.threads or torch.get_num_threads()
     spec = with_training(spec, threads=threads, device=choose_device(spec.training.device or known.device), objective=objective)
     if given.data is not None:
         spec = spec.model_copy(update={"data": spec.data.for_memory(target_in(given.data))})
+    elif stored is not None and stored.data.in_memory:
+        load_dataset(stored.data, run.load_preparation() if run.has_preparation else None)  # says what is needed
+    start = spec.start
     if given.network is not None:
-        if spec.start is not None and not spec.start.given:
-            raise InputError(f"start.run = {spec.start.run!r}: a network was given in memory as well; leave out one of them")
-        spec = spec.model_copy(update={"start": spec.start or StartSpec(given=True)})
-    return spec
+        if start is not None and not start.given:
+            raise InputError(f"start.run = {start.run!r}: a network was given in memory as well; leave out one of them")
+        start = start or StartSpec(given=True)
+    elif start is not None and start.run is not None:
+        start = start.model_copy(update={"run": str(Path(start.run).resolve())})
+    return spec.model_copy(update={"start": start})
 
 
-def _objective(spec: RunSpec, data: Dataset, plan: Plan, weights: Mapping[str, Tensor] | None, own: Objective | None) -> Objective:
-    """What the run minimises; one of its own is tried on two samples before anything is written."""
+def _prepared(spec: RunSpec, data: Dataset, plan: Plan, weights: Mapping[str, Tensor] | None, own: Objective | None) -> _Prepared:
+    """What the run minimises; an objective of the user's own is tried on two samples before anything is written."""
     record = data.preparation.record
     if own is None:
-        return objective_for(plan, record, spec.training.companion_weight)
+        return _Prepared(objective_for(plan, record, spec.training.companion_weight))
     network = start_network(spec, plan, weights)
-    own.prepare(network, record)
-    rehearse(own, network, Batch(*next(data.train.head(2).batches(2))))
-    return own
+    state = rehearse(own, network, Batch(*next(data.train.head(2).batches(2))), record)
+    return _Prepared(own, state, network)
 
 
 def _stored_spec(path: Path, *, overwrite: bool, resume: bool) -> bytes:
@@ -174,6 +228,8 @@ def _check_same(spec: RunSpec, stored: RunSpec, path: Path) -> None:
     asked, begun = _flat(spec.model_dump()), _flat(stored.model_dump())
     for field in asked | begun:
         mine, there = asked.get(field), begun.get(field)
+        if mine != there and field.startswith("start"):
+            raise InputError(f"{path} was begun with another start; leave start and network= out to resume, or begin another run")
         if mine != there:
             raise InputError(
                 f"{field} = {mine!r}: {path} was begun with {there!r}; leave it out to resume, or begin another run with --out"

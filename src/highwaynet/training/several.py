@@ -1,7 +1,9 @@
 """The same run with several seeds."""
 
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,15 @@ from highwaynet.training.watcher import Watcher
 
 def train_seeds(
     spec: RunSpec,
-    path: Path | str,
+    path: str | PathLike[str],
     seeds: int = 5,
     *,
     data: Any = None,
-    objective: Callable[[], Objective] | None = None,
+    objective: Objective | None = None,
     overwrite: bool = False,
     resume: bool = False,
-    watch: Callable[[int, Path], AbstractContextManager[Watcher | None]] = lambda seed, path: nullcontext(),
+    watcher: Watcher | None = None,
+    watch: Callable[[int], AbstractContextManager[Watcher]] | None = None,
     interruption: Interruption | None = None,
     world: World = ALONE,
 ) -> SeedsRecord:
@@ -38,10 +41,11 @@ def train_seeds(
         path: The folder for the runs, and for the record of their scores (seeds.json).
         seeds: Number of seeds.
         data: The data, if they are in memory; as for `train`.
-        objective: Makes the objective of each run, if it is one of your own.
+        objective: What to minimise, as for `train`; each run gets a copy.
         overwrite: Replace earlier runs there.
         resume: Continue what is there.
-        watch: Called with the seed and folder of each run; returns a context manager that gives its watcher.
+        watcher: Told about every step and epoch of all runs.
+        watch: Makes a watcher for the run of each seed instead.
         interruption: Asked after every step whether to stop.
         world: The processes that train together.
 
@@ -49,23 +53,23 @@ def train_seeds(
         InputError: If the path is itself a run, `seeds` is below 1, or `train` raises it.
     """
     folder, stop = Path(path), interruption or Interruption()
-    if seeds < 1:
-        raise InputError(f"seeds = {seeds}: should be at least 1")
+    if not isinstance(seeds, int) or seeds < 1:
+        raise InputError(f"seeds = {seeds!r}: should be at least 1")
     if (folder / SPEC).exists():
         raise InputError(f"{folder} is a run: name another folder for several seeds with --out")
     scores: list[SeedScore] = []
     for seed in range(spec.seed, spec.seed + seeds):
         own = folder / f"seed{seed}"
         again = world.recall(str(own)) is not None  # torchrun has started the processes again
-        with watch(seed, own) as watcher:
+        with watch(seed) if watch else nullcontext(watcher) as told:
             run = train(
                 spec.model_copy(update={"seed": seed}),
                 own,
                 data=data,
-                objective=objective() if objective else None,
+                objective=copy.deepcopy(objective),
                 overwrite=overwrite and not again,
                 resume=resume or again,
-                watcher=watcher,
+                watcher=told,
                 interruption=stop,
                 world=world,
             )

@@ -108,9 +108,10 @@ class TrainingState:
             whole = {"growth_interval", "_growth_tracker"}
             self.scaler.load_state_dict({key: int(value) if key in whole else value for key, value in progress.scaler.items()})
 
-    def restart(self, weights: Mapping[str, Tensor]) -> None:
-        """Be as before the first step."""
+    def restart(self, weights: Mapping[str, Tensor], objective: Mapping[str, Tensor]) -> None:
+        """Be as before the first step, with these states of network and objective."""
         self.network.load_state_dict(weights)
+        self.objective.load_state_dict(objective)
         self.optimiser.state.clear()
         self.epoch = self.batch = self.step = self.rewinds = 0
         self.saved_step = None

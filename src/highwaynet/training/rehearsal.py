@@ -1,0 +1,72 @@
+"""Trying an objective on two samples before anything is written."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from highwaynet.base.errors import InputError
+from highwaynet.data.record import DataRecord
+from highwaynet.networks.build import Network
+from highwaynet.training.measuring import Tally
+from highwaynet.training.objective import Batch, BatchLoss, Objective
+
+
+def rehearse(objective: Objective, network: Network, batch: Batch, data: DataRecord) -> dict[str, Tensor]:
+    """Raise InputError if an objective does not give what training needs; its state before the first step.
+
+    Network, objective and torch's generator are left as they were.
+    """
+    with _one_sentence(objective, "prepare(network, data)"):
+        objective.prepare(network, data)
+    own = {id(parameter) for parameter in network.parameters()}
+    if any(id(parameter) in own for parameter in objective.parameters()):
+        name = objective.name
+        raise InputError(
+            f"objective {name}: it keeps the network as a module, so that it would be trained twice; keep it in a list, [network]"
+        )
+    state = {name: tensor.clone() for name, tensor in objective.state_dict().items()}
+    twin = copy.deepcopy(network).eval()  # batch norm counts nothing
+    with torch.random.fork_rng(devices=[]):
+        with _one_sentence(objective, "forward(network, batch)"):
+            found = objective(twin, batch)
+        _check(objective, found, batch)
+        with _one_sentence(objective, "the gradient of what is minimised"):
+            gradients = torch.autograd.grad(found.minimised, [*twin.parameters()], allow_unused=True)
+        if all(gradient is None for gradient in gradients):
+            raise InputError(f"objective {objective.name}: what is minimised does not depend on the network's outputs")
+        with _one_sentence(objective, "loss(outputs, targets)"), torch.no_grad():
+            measured = objective.measure(found.outputs.detach(), batch.targets)
+            Tally(data, squared_error=objective.is_squared_error).add(measured, found.outputs, batch.targets)
+    objective.load_state_dict(state)
+    return state
+
+
+def _check(objective: Objective, found: object, batch: Batch) -> None:
+    if not isinstance(found, BatchLoss):
+        raise InputError(f"objective {objective.name}: forward gives {type(found).__name__}; it should give a BatchLoss")
+    for field in ("loss", "minimised"):
+        value = getattr(found, field)
+        if not isinstance(value, Tensor) or value.dim() != 0 or not value.is_floating_point():
+            form = f"a tensor of shape {tuple(value.shape)} and {value.dtype}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+            raise InputError(f"objective {objective.name}: its {field} is {form}; it should be a scalar tensor, the mean over the batch")
+        if value.device != batch.inputs.device:
+            raise InputError(f"objective {objective.name}: its {field} is on {value.device}; it should be where the batch is")
+    if not found.minimised.requires_grad:
+        raise InputError(f"objective {objective.name}: what is minimised does not depend on the network's outputs through torch")
+    if not isinstance(found.outputs, Tensor) or found.outputs.dim() != 2 or len(found.outputs) != len(batch.targets):
+        raise InputError(f"objective {objective.name}: its outputs should be a tensor (samples, outputs), as the network gives them")
+
+
+@contextmanager
+def _one_sentence(objective: nn.Module, what: str) -> Iterator[None]:
+    """What goes wrong in somebody's objective, as one sentence; the traceback stays behind it."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise InputError(f"objective {type(objective).__name__}: {what} fails on two samples ({reason})") from error
