@@ -8,20 +8,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from experiments.fakes import claim_files
 from highwaynet.base.errors import InputError
 from highwaynet.cli.reproduce import _duration, reproduce_command
 from highwaynet.experiments.records import load_claim, load_plan
 from highwaynet.experiments.registry import CLAIMS
 from holding import PATIENCE, Gate, wait_for
 from support import Highway
-
-CLOCKS = {"timing.jsonl", "environment.json"}
 
 
 def start(name: str, out: Path, *flags: str, **more: str) -> subprocess.Popen[str]:
@@ -36,11 +36,6 @@ def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
     return output, errors
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """What has to be the same in two folders of a claim: everything that does not depend on the clock."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name not in CLOCKS}
 
 
 def workers_of(parent: int) -> list[int]:
@@ -164,12 +159,13 @@ def test_smoke_says_what_it_is(fig1: tuple[Path, str, str]) -> None:
     folder = out / "fig1-smoke"
     assert f"figure: {folder / 'figures' / 'fig1.png'}\nrecord: {folder / 'record.json'}\n" in output
     assert sorted(path.name for path in out.iterdir()) == ["fig1-smoke", "runs"]
-    assert sorted(path.name for path in folder.iterdir()) == ["figures", "plan.json", "record.json", "runs"]
+    assert sorted(path.name for path in folder.iterdir()) == ["figures", "plan.json", "record.json", "runs.zip"]
     assert len(list((out / "runs").iterdir())) == 12
     record = load_claim(folder)
     assert record
     assert [(run.status, run.epochs) for run in record.runs] == [("finished", 10 if "left" in run.label else 4) for run in record.runs]
-    assert {path.name for path in (folder / "runs").iterdir()} == {run.label for run in record.runs}
+    with zipfile.ZipFile(folder / "runs.zip") as archive:  # anybody can open it
+        assert {name.partition("/")[0] for name in archive.namelist()} == {run.label for run in record.runs}
     assert (folder / "figures" / "fig1.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -197,14 +193,14 @@ def test_neither_ctrl_c_nor_kills_change_anything(fig1: tuple[Path, str, str], t
     process.communicate(timeout=PATIENCE)
 
     output, _ = finish(start("fig1", out, "--workers", "2", "--json"))
-    assert files(out / "fig1-smoke") == files(fig1[0] / "fig1-smoke")
+    assert claim_files(out / "fig1-smoke") == claim_files(fig1[0] / "fig1-smoke")
     assert json.loads(output)["folder"] == str(out / "fig1-smoke")
     assert not list(out.rglob("*.tmp"))
     reproduce_command("fig1", scale="smoke", out=out)
     errors = capsys.readouterr().err
     assert "runs: 12, 12 of them there already\n" in errors
     assert "timing" not in errors
-    assert files(out / "fig1-smoke") == files(fig1[0] / "fig1-smoke")
+    assert claim_files(out / "fig1-smoke") == claim_files(fig1[0] / "fig1-smoke")
 
 
 def test_runs_are_shared_by_claims_and_taken_from_other_folders(fig2: Path, tmp_path: Path) -> None:

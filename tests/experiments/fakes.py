@@ -11,16 +11,19 @@ import numpy as np
 from highwaynet.analysis.records import About, EvaluationRecord, Flow, FlowRecord, GatesRecord, LesionsRecord, RoutingRecord
 from highwaynet.experiments.claims import Claim, Scale, Verdict
 from highwaynet.experiments.evidence import RECORD_NAMES, Evidence, RunEvidence
+from highwaynet.experiments.kept_runs import ARCHIVE, unpack
 from highwaynet.experiments.records import ClaimRecord, PlanRecord, rule_texts
 from highwaynet.experiments.reproduce import judged
 from highwaynet.experiments.specs import run_spec
 from highwaynet.figures.style import to_svg
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.kept import KeptRun
 from highwaynet.runs.records import EpochRecord, Score
 from highwaynet.runs.spec import RunSpec, with_training
 
 ORIGIN = {"fingerprint": "", "about": About(data="mnist", network="50-layer highway", seed=1, epochs=5), "part": "train", "samples": 1000}
 LAYERS, BLOCKS = 49, 6
+CLOCKS = {"timing.jsonl", "environment.json"}
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,16 @@ def evidence_of(folder: Path, fakes: Mapping[str, Fake], scale: Scale = "laptop"
     runs = []
     for label, fake in fakes.items():
         write_run(folder / label, fake, (specs or {}).get(label) or mnist_spec())
-        runs.append(RunEvidence(label, folder / label, "finished" if fake.finished else "diverged"))
+        runs.append(RunEvidence(label, KeptRun.in_folder(folder / label), "finished" if fake.finished else "diverged"))
     return Evidence(scale, runs)
+
+
+def claim_files(folder: Path) -> dict[str, bytes]:
+    """What has to be the same in two folders of a claim: all that does not depend on the clock, with the members of runs.zip one by one."""
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    if ARCHIVE in found:
+        found |= {f"{ARCHIVE}/{name}": content for name, content in unpack(found.pop(ARCHIVE), folder / ARCHIVE).items()}
+    return {name: content for name, content in found.items() if Path(name).name not in CLOCKS}
 
 
 def judge(claim: Claim, evidence: Evidence) -> ClaimRecord:

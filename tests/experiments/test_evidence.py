@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from experiments.fakes import DIVERGED, Fake, evaluation, evidence_of
-from highwaynet.analysis.records import FlowRecord
+from highwaynet.analysis.records import FlowRecord, GatesRecord
 from highwaynet.base.errors import InputError
-from highwaynet.experiments.evidence import RunEvidence, ask, keep, needs_data
+from highwaynet.experiments.evidence import RunEvidence, ask, kept_of, needs_data
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.kept import KeptRun
 
 
 def test_labels_end_in_a_number_or_not_at_all(tmp_path: Path) -> None:
@@ -38,11 +39,25 @@ def test_the_best_loss_is_the_lowest_and_none_where_it_diverged(tmp_path: Path) 
 
 
 def test_a_finished_run_that_lacks_epochs_is_not_judged(tmp_path: Path) -> None:
-    evidence = evidence_of(tmp_path, {"cut": Fake((2.0, 1.0, 0.5))})
+    evidence_of(tmp_path, {"cut": Fake((2.0, 1.0, 0.5))})
     path = tmp_path / "cut" / "history.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]) + '{"half a line')
+    cut = RunEvidence("cut", KeptRun.in_folder(tmp_path / "cut"), "finished")
     with pytest.raises(InputError, match="cut is damaged: its history has 2 of 3 epochs"):
-        _ = evidence["cut"].losses
+        _ = cut.losses
+
+
+def test_damaged_files_are_named() -> None:
+    where = Path("fig1", "runs.zip", "one")
+    with pytest.raises(InputError, match=r"^fig1/runs\.zip/one has no spec\.toml: run `highway reproduce` again$"):
+        KeptRun(where, {}).read_spec()
+    with pytest.raises(InputError, match=r"^fig1/runs\.zip/one/spec\.toml is not valid TOML"):
+        KeptRun(where, {"spec.toml": b"="}).read_spec()
+    with pytest.raises(InputError, match=r"^cannot read fig1/runs\.zip/one/history\.jsonl: it is not UTF-8 text \(byte 1\)$"):
+        KeptRun(where, {"history.jsonl": b"{\xff}\n"}).read_history()
+    with pytest.raises(InputError, match=r"^fig1/runs\.zip/one/history\.jsonl, line 1, is damaged"):
+        KeptRun(where, {"history.jsonl": b"{}\n"}).read_history()
+    assert KeptRun(where, {"analysis/flow.json": b"{"}).load_record("flow", FlowRecord) is None
 
 
 def test_a_record_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -51,28 +66,21 @@ def test_a_record_that_is_missing_is_named(tmp_path: Path) -> None:
         evidence["good"].record("flow", FlowRecord)
 
 
-def test_what_is_kept_of_a_run(finished_run: Callable[[], RunDirectory], tmp_path: Path) -> None:
+def test_what_is_kept_of_a_run(finished_run: Callable[[], RunDirectory]) -> None:
     run = finished_run()
     assert needs_data(run, ("gates", "flow"))
     answers = ask(run, ("gates", "flow"))
     assert not needs_data(run, ("gates", "flow"))
     assert not needs_data(run, ())
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "history.jsonl").write_text("of an earlier run\n")
-    (tmp_path / "kept" / "more").write_text("of an earlier run\n")
-    keep(run, {"flow": answers["flow"]}, tmp_path / "kept")
-    assert sorted(str(path.relative_to(tmp_path / "kept")) for path in (tmp_path / "kept").rglob("*") if path.is_file()) == [
-        "analysis/flow.json",
-        "data.json",
-        "environment.json",
-        "history.jsonl",
-        "spec.toml",
-        "timing.jsonl",
-    ]
-    kept = RunEvidence("kept", tmp_path / "kept", "finished")
-    assert kept.spec == run.read_spec()
-    assert kept.history == run.read_history()
-    assert kept.record("flow", FlowRecord) == run.load_record("flow", FlowRecord)
-    assert (tmp_path / "kept" / "analysis" / "flow.json").read_bytes() == (run.path / "analysis" / "flow.json").read_bytes()
-    keep(run, {}, tmp_path / "kept")
-    assert not (tmp_path / "kept" / "analysis").exists()
+    kept = kept_of(run, {"flow": answers["flow"], "gates": answers["gates"]})
+    light = {"data.json", "environment.json", "history.jsonl", "plan.json", "spec.toml", "timing.jsonl"}
+    assert set(kept.files) == light | {"analysis/flow.json", "analysis/gates.json", "analysis/gates.npz"}
+    for name, content in kept.files.items():
+        assert content == (run.path / name).read_bytes(), name
+    evidence = RunEvidence("kept", kept, "finished")
+    assert evidence.spec == run.read_spec()
+    assert evidence.history == run.read_history()
+    assert evidence.record("flow", FlowRecord) == run.load_record("flow", FlowRecord)
+    assert evidence.record("gates", GatesRecord) == answers["gates"]
+    assert set(kept_of(run, {}).files) == light, "old answers are not taken over"
+    assert KeptRun.in_folder(run.path).files == kept.files

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from experiments.fakes import claim_files
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.experiments import reproduce as module
 from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale
 from highwaynet.experiments.evidence import Evidence
+from highwaynet.experiments.kept_runs import ARCHIVE, read_runs, unpack
 from highwaynet.experiments.pool import Pool, key_of
 from highwaynet.experiments.records import load_claim, load_plan, rule_texts
 from highwaynet.experiments.registry import CLAIMS
@@ -86,12 +88,6 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "run_all", train_here)
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    """What has to be the same in two folders of a claim."""
-    clocks = {"timing.jsonl", "environment.json"}
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name not in clocks}
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the claim was reproduced; tests must not change it."""
@@ -103,18 +99,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_in_the_folder(made: Path) -> None:
-    assert sorted(files(made / "toy")) == [
+    assert sorted(claim_files(made / "toy")) == [
         "figures/curves.png",
         "plan.json",
         "record.json",
-        "runs/tame-1/analysis/evaluation.json",
-        "runs/tame-1/analysis/flow.json",
-        "runs/tame-1/data.json",
-        "runs/tame-1/history.jsonl",
-        "runs/tame-1/spec.toml",
-        "runs/wild/data.json",
-        "runs/wild/spec.toml",
+        "runs.zip/tame-1/analysis/evaluation.json",
+        "runs.zip/tame-1/analysis/flow.json",
+        "runs.zip/tame-1/data.json",
+        "runs.zip/tame-1/history.jsonl",
+        "runs.zip/tame-1/plan.json",
+        "runs.zip/tame-1/spec.toml",
+        "runs.zip/wild/data.json",
+        "runs.zip/wild/plan.json",
+        "runs.zip/wild/spec.toml",
     ]
+    assert sorted(path.name for path in (made / "toy").iterdir()) == ["figures", "plan.json", "record.json", "runs.zip"]
     record = load_claim(made / "toy")
     assert record
     assert [(run.label, run.status, run.epochs) for run in record.runs] == [("tame-1", "finished", 1), ("wild", "diverged", 0)]
@@ -130,11 +129,51 @@ def test_the_record_follows_from_what_is_stored(made: Path) -> None:
     assert judged(CLAIM, stored_evidence(made / "toy", record), before).model_copy(update={"figures": record.figures}) == record
 
 
+def as_before(folder: Path) -> None:
+    """Make what is kept in a claim's folder what earlier versions kept: a folder for each run."""
+    for name, content in unpack((folder / ARCHIVE).read_bytes(), folder / ARCHIVE).items():
+        (folder / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "runs" / name).write_bytes(content)
+    (folder / ARCHIVE).unlink()
+
+
+def test_folders_of_kept_runs_from_before_are_read_and_replaced(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    folder, labels = tmp_path / "toy", ["tame-1", "wild"]
+    new = {label: run.files for label, run in read_runs(folder, labels).items()}
+    as_before(folder)
+    assert {label: run.files for label, run in read_runs(folder, labels).items()} == new
+    record, before = load_claim(folder), load_plan(folder)
+    assert record
+    assert before
+    assert judged(CLAIM, stored_evidence(folder, record), before).model_copy(update={"figures": record.figures}) == record
+    (folder / "runs" / "of-another-plan").mkdir()
+    assert reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent()) == record
+    assert not (folder / "runs").exists()
+    assert claim_files(folder) == claim_files(made / "toy")
+
+
+def test_folders_from_before_stay_until_the_new_file_is_there(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    as_before(tmp_path / "toy")
+    there = claim_files(tmp_path / "toy")
+
+    def full(path: Path, content: bytes) -> None:
+        raise InputError(f"cannot write {path}: no space left on device")
+
+    monkeypatch.setattr("highwaynet.experiments.kept_runs.write_atomically", full)
+    with pytest.raises(InputError, match=r"cannot write .*runs\.zip"):
+        reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    assert claim_files(tmp_path / "toy") == there
+
+
 def test_the_same_again_is_the_same(made: Path, tmp_path: Path) -> None:
     reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
-    assert files(tmp_path / "toy") == files(made / "toy")
+    assert claim_files(tmp_path / "toy") == claim_files(made / "toy")
+    before = (tmp_path / "toy" / ARCHIVE).read_bytes()
     reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
-    assert files(tmp_path / "toy") == files(made / "toy"), "nor does anything change where all is done"
+    assert claim_files(tmp_path / "toy") == claim_files(made / "toy"), "nor does anything change where all is done"
+    assert (tmp_path / "toy" / ARCHIVE).read_bytes() == before
 
 
 def test_the_rules_are_written_before_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +208,7 @@ def test_more_seeds_keep_what_is_there(made: Path, tmp_path: Path) -> None:
     assert [run.label for run in record.runs] == ["tame-1", "tame-2", "wild"]
     assert record.made_before == 0, "the first ones were made under the same rules"
     record = reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
-    assert files(tmp_path / "toy") == files(made / "toy"), "nothing is left of the second seed"
+    assert claim_files(tmp_path / "toy") == claim_files(made / "toy"), "nothing is left of the second seed"
 
 
 def test_a_rule_that_was_changed_after_the_runs_is_marked(made: Path, tmp_path: Path) -> None:
@@ -220,12 +259,12 @@ def test_what_a_killed_process_left_half_written_is_made_again(made: Path, tmp_p
     folder = tmp_path / "toy"
     assert load_claim(folder) is None
     (folder / ".record.json.123.tmp").write_text("{")
-    (folder / "runs" / "tame-1" / "history.jsonl").write_text("{")
-    (folder / "runs" / "wild" / ".spec.toml.123.tmp").write_text("{")
+    (folder / ".runs.zip.123.tmp").write_text("{")
+    (folder / ARCHIVE).write_bytes((folder / ARCHIVE).read_bytes()[:100])
     (folder / "figures").mkdir()
     (folder / "figures" / "half.png").touch()
     reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
-    mine, theirs = files(folder), files(made / "toy")
+    mine, theirs = claim_files(folder), claim_files(made / "toy")
     assert mine.pop("plan.json") != theirs.pop("plan.json"), "here the runs were there first"
     assert mine.keys() == theirs.keys()
     assert all(mine[name] == theirs[name] for name in theirs if name != "record.json")
@@ -253,7 +292,7 @@ def test_two_do_not_write_to_a_folder_at_once(made: Path, tmp_path: Path, monkey
     lock.release()
     thread.join(PATIENCE)
     assert done.is_set()
-    assert files(tmp_path / "toy") == files(made / "toy")
+    assert claim_files(tmp_path / "toy") == claim_files(made / "toy")
 
 
 def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,8 +334,8 @@ def test_runs_that_may_only_be_read_are_asked_all_the_same(made: Path, tmp_path:
 
     monkeypatch.setattr(RunDirectory, "save_record", refuse)
     reproduce(prepare(CLAIM, "laptop", None, tmp_path, [tmp_path / "theirs"]), 1, Silent())
-    mine, theirs = files(tmp_path / "toy"), files(made / "toy")
-    assert all(mine[name] == theirs[name] for name in theirs if name.startswith("runs/"))
+    mine, theirs = claim_files(tmp_path / "toy"), claim_files(made / "toy")
+    assert all(mine[name] == theirs[name] for name in theirs if name.startswith(ARCHIVE))
 
 
 def test_nobody_is_told_to_remove_a_run_because_the_data_are_missing(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +344,7 @@ def test_nobody_is_told_to_remove_a_run_because_the_data_are_missing(made: Path,
         path.write_text("{}")
     job = prepare(CLAIM, "laptop", None, tmp_path, [tmp_path / "theirs"])
     with monkeypatch.context() as patch:
-        patch.setattr("highwaynet.analysis.collect.load_dataset", lambda *_: missing())
+        patch.setattr("highwaynet.analysis.collect.load_dataset", lambda *_, **__: missing())
         patch.setattr(module.Fits, "check", lambda self, spec: missing())
         with pytest.raises(InputError, match=r"^the data are gone$"):
             reproduce(job, 1, Silent())

@@ -66,8 +66,13 @@ def read_bytes(path: Path) -> bytes:
 
 def read_text(path: Path) -> str:
     """The content of a UTF-8 text file, or a sentence that says why there is none."""
+    return decoded(read_bytes(path), path)
+
+
+def decoded(content: bytes, path: Path) -> str:
+    """The text of a UTF-8 file with this content, or a sentence that says why there is none."""
     try:
-        return read_bytes(path).decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"cannot read {path}: it is not UTF-8 text (byte {error.start})") from error
 

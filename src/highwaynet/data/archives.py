@@ -14,6 +14,7 @@ from highwaynet.base.files import cannot
 
 CHUNK = 1 << 20
 LONGEST_NAME = 255
+UNUSABLE = "is no usable file name"
 # Room for headers and padding that an honest archive needs besides its files: tar pads to records of 10 KiB.
 OVERHEAD = 10_240
 
@@ -97,18 +98,26 @@ def _unpack(path: Path, content: Path, size_limit: int, member_limit: int) -> li
 
 def _safe_name(path: Path, member: tarfile.TarInfo, content: Path) -> PurePosixPath:
     """The member's name, if the member may be unpacked."""
-    shown = f"{path} holds {member.name[:80]!r},"
+    shown = f"{path} holds {member.name[:80]!r}, which"
     if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE} or member.issparse():
-        raise InputError(f"{shown} which is neither a plain file nor a folder: it is not unpacked")
+        raise InputError(f"{shown} is neither a plain file nor a folder: it is not unpacked")
     name = PurePosixPath(member.name)
-    # A backslash or a colon would lead elsewhere on Windows.
-    if name.is_absolute() or ".." in name.parts or any(sign in member.name for sign in "\\:\0"):
-        raise InputError(f"{shown} which leads out of the folder: it is not unpacked")
-    if len(member.name) > LONGEST_NAME or (not name.parts and not member.isdir()):
-        raise InputError(f"{shown} which is no usable file name: it is not unpacked")
+    if wrong := wrong_name(member.name):
+        raise InputError(f"{shown} {wrong}: it is not unpacked")
+    if not name.parts and not member.isdir():
+        raise InputError(f"{shown} {UNUSABLE}: it is not unpacked")
     if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
         tarfile.data_filter(member, str(content))
     return name
+
+
+def wrong_name(name: str) -> str | None:
+    """What is wrong with the name of an archive's member, as the end of a sentence; None if it can be used."""
+    path = PurePosixPath(name)
+    # A backslash or a colon would lead elsewhere on Windows.
+    if path.is_absolute() or ".." in path.parts or any(sign in name for sign in "\\:\0"):
+        return "leads out of the folder"
+    return UNUSABLE if len(name) > LONGEST_NAME else None
 
 
 def _copy(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, size_limit: int, path: Path) -> int:

@@ -1,7 +1,7 @@
 """What a claim of the paper is made of. Free of torch.
 
 A claim knows which runs it needs at each scale, by which rules they are judged, which numbers stand beside the paper's, and how it is
-drawn. Rules, numbers and figures see nothing but the evidence: what the runs left in their folders.
+drawn. Rules, numbers and figures see nothing but the evidence: what is kept of the runs.
 """
 
 import math

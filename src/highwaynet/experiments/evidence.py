@@ -1,18 +1,16 @@
 """What runs left behind, as rules and figures see it: specs, curves and records, no weights."""
 
 import math
-import shutil
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Literal
 
 from highwaynet.analysis.records import EvaluationRecord, Record
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, read_bytes, write_atomically
 from highwaynet.experiments.claims import Analysis, Scale
 from highwaynet.runs.checkpoints import FINAL
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.kept import KeptRun
 from highwaynet.runs.record_files import RecordT
 from highwaynet.runs.records import EpochRecord, Score
 from highwaynet.runs.spec import RunSpec
@@ -32,13 +30,13 @@ class RunEvidence:
 
     Args:
         label: Its name in the claim.
-        folder: Its folder: a run directory, or what is kept of one.
+        run: What is kept of it.
         status: How it ended.
     """
 
-    def __init__(self, label: str, folder: Path, status: Status) -> None:
+    def __init__(self, label: str, run: KeptRun, status: Status) -> None:
         self.label, self.status = label, status
-        self._run = RunDirectory(folder)
+        self._run = run
 
     @property
     def finished(self) -> bool:
@@ -53,10 +51,10 @@ class RunEvidence:
     @cached_property
     def history(self) -> list[EpochRecord]:
         """Its epochs; none where it diverged in the first. Raises InputError where a finished run lacks some."""
-        history = self._run.read_history() if self._run.has_history else []
+        history = self._run.read_history()
         training = self.spec.training
         if self.finished and training.patience is None and len(history) != training.epochs:
-            raise InputError(f"{self._run.path} is damaged: its history has {len(history)} of {training.epochs} epochs")
+            raise InputError(f"{self._run.place} is damaged: its history has {len(history)} of {training.epochs} epochs")
         return history
 
     @property
@@ -88,7 +86,7 @@ class RunEvidence:
         """The answer to a question; raises InputError where it is missing."""
         found = self._run.load_record(RECORD_NAMES[name], kind)
         if found is None:
-            raise InputError(f"{self._run.path} has no record {RECORD_NAMES[name]}: run `highway reproduce` again")
+            raise InputError(f"{self._run.place} has no record {RECORD_NAMES[name]}: run `highway reproduce` again")
         return found
 
 
@@ -121,21 +119,9 @@ Answers = dict[Analysis, Record]
 """What a trained network was asked, and answered."""
 
 
-def keep(run: RunDirectory, answers: Answers, folder: Path) -> None:
-    """Bring what is kept of a run into a folder of a claim, whatever was there before.
-
-    Answers are not copied: where the run may only be read, old ones lie there, or none.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot("create", folder, error) from error
-    for name in run.light_files():
-        write_atomically(folder / name, read_bytes(run.path / name))
-    kept = RunDirectory(folder)
-    for question, answer in answers.items():
-        kept.save_record(RECORD_NAMES[question], answer)
+def kept_of(run: RunDirectory, answers: Answers) -> KeptRun:
+    """What a claim keeps of a run."""
+    return KeptRun.of(run, {RECORD_NAMES[question]: answer for question, answer in answers.items()})
 
 
 def needs_data(run: RunDirectory, analyses: tuple[Analysis, ...]) -> bool:

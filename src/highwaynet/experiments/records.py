@@ -44,7 +44,7 @@ class RunRecord(Spec):
     """A run of a claim."""
 
     label: str
-    """Its name, and that of its folder in runs/."""
+    """Its name, and that of its folder in runs.zip."""
     status: Literal["finished", "diverged"]
     """How it ended."""
     epochs: int

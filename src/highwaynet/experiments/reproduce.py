@@ -13,7 +13,8 @@ from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import cannot, remove_leftovers
 from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
 from highwaynet.experiments.estimate import estimate
-from highwaynet.experiments.evidence import Answers, Evidence, RunEvidence, ask, keep, needs_data
+from highwaynet.experiments.evidence import Answers, Evidence, RunEvidence, Status, ask, kept_of, needs_data
+from highwaynet.experiments.kept_runs import read_runs, write_runs
 from highwaynet.experiments.pool import RUNS, Pool, key_of
 from highwaynet.experiments.records import (
     PLAN,
@@ -30,6 +31,7 @@ from highwaynet.experiments.records import (
 )
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.kept import KeptRun
 from highwaynet.runs.lock import FolderLock
 from highwaynet.training.suitability import Fits
 
@@ -157,23 +159,20 @@ def _written_plan(job: Job) -> PlanRecord:
 
 
 def _collect(job: Job, display: Display) -> Evidence:
-    """Ask the trained networks, and bring what is kept of the runs into the claim's folder."""
-    (job.folder / RUNS).mkdir(exist_ok=True)
-    labels = {run.label for run in job.runs}
-    for path in (job.folder / RUNS).iterdir():
-        if path.is_dir() and path.name not in labels:  # of a plan with other runs
-            shutil.rmtree(path)
-    found = []
+    """Ask the trained networks, write what is kept of the runs to the claim's folder, and read it from there."""
+    kept: dict[str, KeptRun] = {}
+    statuses: dict[str, Status] = {}
     for run in job.runs:
-        directory, kept = RunDirectory(job.pool.path_of(run)), job.folder / RUNS / run.label
+        directory = RunDirectory(job.pool.path_of(run))
         try:
             answers = _asked(run, directory, display)
         except InputError as error:
             Fits().check(run.spec)  # where the data are what is missing, that is said instead
             raise InputError(f"{error} ({_way_out(job, run)}, and the same command makes this run anew)") from error
-        keep(directory, answers, kept)
-        found.append(RunEvidence(run.label, kept, "finished" if directory.finished else "diverged"))
-    return Evidence(job.scale, found)
+        kept[run.label] = kept_of(directory, answers)
+        statuses[run.label] = "finished" if directory.finished else "diverged"
+    write_runs(job.folder, kept)
+    return _evidence_in(job.folder, job.scale, statuses)
 
 
 def _asked(run: Run, directory: RunDirectory, display: Display) -> Answers:
@@ -218,7 +217,12 @@ def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:
 
 def stored_evidence(folder: Path, record: ClaimRecord) -> Evidence:
     """The evidence of a claim that was reproduced before."""
-    return Evidence(record.scale, [RunEvidence(run.label, folder / RUNS / run.label, run.status) for run in record.runs])
+    return _evidence_in(folder, record.scale, {run.label: run.status for run in record.runs})
+
+
+def _evidence_in(folder: Path, scale: Scale, statuses: dict[str, Status]) -> Evidence:
+    """What is kept in a claim's folder of runs with these labels, which ended like this."""
+    return Evidence(scale, [RunEvidence(label, run, statuses[label]) for label, run in read_runs(folder, statuses).items()])
 
 
 def _draw(claim: Claim, evidence: Evidence, folder: Path) -> tuple[str, ...]:

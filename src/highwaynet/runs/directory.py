@@ -38,6 +38,7 @@ from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 
 DATA, PLAN = "data.json", "plan.json"
 HISTORY, TIMING, EVENTS, ENVIRONMENT = "history.jsonl", "timing.jsonl", "events.log", "environment.json"
+ANALYSIS = "analysis"
 ANALYSES = (
     "evaluation",
     "gates",
@@ -149,7 +150,7 @@ class RunDirectory:
 
     @property
     def _analysis(self) -> Path:
-        return self.path / "analysis"
+        return self.path / ANALYSIS
 
     def _remove_own_files(self) -> None:
         # The spec goes last: as long as it is there, the folder counts as a run directory and can be overwritten.
@@ -186,7 +187,7 @@ class RunDirectory:
                 raise InputError(f"{self.path / name} is damaged: it is shorter than when the checkpoint was made")
         if history_bytes:
             kept = read_bytes(self.path / HISTORY)[:history_bytes].decode("utf-8", "replace")
-            if len(self._parse_history(kept.splitlines())) != epochs:
+            if len(parse_history(kept.splitlines(), self.path / HISTORY)) != epochs:
                 raise InputError(f"{self.path / HISTORY} is damaged: it does not have the {epochs} epochs of the checkpoint")
         for name, length in lengths.items():
             if length or (self.path / name).exists():
@@ -223,20 +224,11 @@ class RunDirectory:
             return []
         if not path.exists() and not self.finished:
             raise InputError(f"{path} is not there: no epoch of this run was finished")
-        history = self._parse_history(self._lines(HISTORY))
+        history = parse_history(self._lines(HISTORY), path)
         if not history:
             raise InputError(f"{path} is empty: no epoch of this run was finished; train it again")
         if self.finished and (epochs := self.checkpoints.record(FINAL).epoch) != len(history):
             raise InputError(f"{path} is damaged: it has {len(history)} of the run's {epochs} epochs")
-        return history
-
-    def _parse_history(self, lines: list[str]) -> list[EpochRecord]:
-        path, history = self.path / HISTORY, []
-        for number, line in enumerate(lines, start=1):
-            record = parsed(EpochRecord, line, f"{path}, line {number},")
-            if record.epoch != number:
-                raise InputError(f"{path}, line {number}, is damaged: it is about epoch {record.epoch}")
-            history.append(record)
         return history
 
     def resolve(self, kind: Kept) -> str:
@@ -288,9 +280,8 @@ class RunDirectory:
         return [line.partition(" ")[2] for line in self._lines(EVENTS)] if path.is_file() else []
 
     def _lines(self, name: str) -> list[str]:
-        """The lines of a file to which lines are added; a writer that was killed or ran out of room may have left half a line."""
-        text = read_text(self.path / name)
-        return text[: text.rfind("\n") + 1].splitlines()
+        """The lines of a file to which lines are added."""
+        return complete_lines(read_text(self.path / name))
 
     def read_environment(self) -> dict[str, Any]:
         """Where it was run."""
@@ -359,3 +350,19 @@ class RunDirectory:
     def load_record(self, name: str, kind: type[RecordT]) -> RecordT | None:
         """The record of an analysis, or None where it is missing, damaged or of another version: it can be made again."""
         return load_record(self._analysis, name, kind)
+
+
+def complete_lines(text: str) -> list[str]:
+    """The lines of a text without half a line at its end: a writer that was killed or ran out of room may have left one."""
+    return text[: text.rfind("\n") + 1].splitlines()
+
+
+def parse_history(lines: list[str], path: Path) -> list[EpochRecord]:
+    """The epochs in the lines of a history; raises InputError, which names the file, if one is damaged or missing."""
+    history = []
+    for number, line in enumerate(lines, start=1):
+        record = parsed(EpochRecord, line, f"{path}, line {number},")
+        if record.epoch != number:
+            raise InputError(f"{path}, line {number}, is damaged: it is about epoch {record.epoch}")
+        history.append(record)
+    return history

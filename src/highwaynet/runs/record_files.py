@@ -1,6 +1,7 @@
 """Records of analyses as files: NAME.json, and NAME.npz beside it for arrays. Free of torch."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,27 +13,43 @@ from highwaynet.base.files import cannot, sha256, write_atomically
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
+def pack_record(name: str, record: BaseModel) -> dict[str, bytes]:
+    """The content of a record's files, by name, in the order in which they are written."""
+    arrays = array_fields(record)
+    content, files = json.loads(record.model_dump_json(exclude=set(arrays))), {}
+    if arrays:  # they come first: the JSON file carries their checksum
+        files[f"{name}.npz"] = packed = pack(arrays)
+        content[CHECKSUM] = sha256(packed)
+    return files | {f"{name}.json": (json.dumps(content) + "\n").encode()}
+
+
+def unpack_record(name: str, kind: type[RecordT], read: Callable[[str], bytes]) -> RecordT | None:
+    """A record, or None if it is missing, damaged or of another version.
+
+    Args:
+        name: Its name.
+        kind: Its class.
+        read: Gives the content of a file by name; raises OSError or KeyError if there is none.
+    """
+    try:
+        content = json.loads(read(f"{name}.json"))
+        if isinstance(content, dict) and (checksum := content.pop(CHECKSUM, None)):
+            content |= unpack(read(f"{name}.npz"), checksum)
+        return kind.model_validate(content, strict=False)
+    except (OSError, KeyError, ValueError):  # pydantic's ValidationError is a ValueError
+        return None
+
+
 def save_record(folder: Path, name: str, record: BaseModel) -> None:
     """Keep a record; raises InputError where that cannot be done."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise cannot("create", folder, error) from error
-    arrays = array_fields(record)
-    content = json.loads(record.model_dump_json(exclude=set(arrays)))
-    if arrays:  # they come first: the JSON file carries their checksum
-        packed = pack(arrays)
-        write_atomically(folder / f"{name}.npz", packed)
-        content[CHECKSUM] = sha256(packed)
-    write_atomically(folder / f"{name}.json", json.dumps(content) + "\n")
+    for file, content in pack_record(name, record).items():
+        write_atomically(folder / file, content)
 
 
 def load_record(folder: Path, name: str, kind: type[RecordT]) -> RecordT | None:
     """A record, or None where it is missing, damaged or of another version: it can be made again."""
-    try:
-        content = json.loads((folder / f"{name}.json").read_bytes())
-        if isinstance(content, dict) and (checksum := content.pop(CHECKSUM, None)):
-            content |= unpack((folder / f"{name}.npz").read_bytes(), checksum)
-        return kind.model_validate(content, strict=False)
-    except (OSError, ValueError):  # pydantic's ValidationError is a ValueError
-        return None
+    return unpack_record(name, kind, lambda file: (folder / file).read_bytes())
