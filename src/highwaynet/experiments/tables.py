@@ -164,7 +164,7 @@ def _headline(entries: Sequence[Entry]) -> Callable[["Evidence"], str]:
     def headline(evidence: "Evidence") -> str:
         run = [entry for entry in judged if evidence.labelled(entry.label)]
         means = ", ".join(f"{entry.short} {entry.mean(evidence):.2f} %" for entry in run)
-        return means + ("; others not run" if len(run) < len(judged) else "")
+        return means + ("" if len(run) == len(judged) else "; others not run" if run else "not run")
 
     return headline
 
