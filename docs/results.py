@@ -167,7 +167,7 @@ def readme(text: str) -> str:
 def study_table() -> list[str]:
     """The paper's study: how many settings train, and the losses of the best ones."""
     short, longer = (_configurations(RESULTS / "paper-mnist" / name) for name in ("study.json", "finals.json"))
-    headings = ["network", "settings that train", "diverged", "best, 5 epochs", "ten best, 5 epochs"]
+    headings = ["network", "train", "diverged", "best, 5 epochs", "ten best, 5 epochs"]
     headings += ["best, 40 epochs", "ten best, 40 epochs"] if longer else []
     lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
     for label, one in short.items():

@@ -50,9 +50,7 @@ def between(mark: str, name: str, end: str = "<!-- end -->") -> str:
     return found[1]
 
 
-@pytest.mark.parametrize(
-    "name", DOCUMENTS.keys() - {"CHANGELOG.md", "CONTRIBUTING.md", "LOG.md", "PAPER_SCALE.md", "PYTHON.md", "SEARCH.md"}
-)
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_lines_are_short(name: str) -> None:
     assert [line for line in page(name).splitlines() if len(line) > 120] == []
 
@@ -80,6 +78,24 @@ def anchors(text: str) -> list[str]:
     """Where links into a page may lead: its headings, and anchors that are set by hand."""
     headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
     return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings] + re.findall(r'<a id="(.*?)">', text)
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "DECISIONS.md"])
+def test_files_that_a_page_names_exist(name: str) -> None:
+    named = re.findall(r"`([a-z]\w*/[\w./-]+\.\w+)`", page(name))
+    assert len(named) > 3
+    for file in named:
+        places = (ROOT / file, ROOT / "src" / "highwaynet" / file)
+        assert "NAME" in file or any(place.exists() for place in places), file
+
+
+# The text of the other pages comes from the code and from records.
+@pytest.mark.parametrize("name", sorted(DOCUMENTS.keys() - {"API.md", "RESULTS.md", "INSIDE.md", "SETTINGS.md"}))
+def test_paragraphs_are_short(name: str) -> None:
+    text = re.sub(r"```.*?```|<!--.*?-->", "\n", page(name), flags=re.DOTALL)
+    text = re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |\[[\w-]+\]: )", text):
+        assert len(paragraph.strip().splitlines()) <= 5, paragraph
 
 
 def test_every_page_is_linked_from_the_readme() -> None:
