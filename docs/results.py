@@ -21,8 +21,8 @@ RESULTS, WIDTH = ROOT / "results", 120
 NEEDS_A_GPU = ("table3",)
 """Claims that are not run at scale laptop."""
 BEGIN, END = "<!-- results: written by docs/results.py -->", "<!-- results end -->"
-ALL_LATE = "All rules were written, or changed, when similar runs were known."
-SOME_LATE = "¹ By a rule that was written, or changed, when similar runs were known."
+ALL_LATE = "All rules were written, or changed, when these or similar runs were known."
+SOME_LATE = "¹ By a rule that was written, or changed, when these or similar runs were known."
 
 HEAD = """# The paper's results, repeated
 
@@ -33,12 +33,21 @@ figures and a verdict. Verdicts follow from written rules:
 - *not reproduced*: of the rules that could be judged, none holds, not even partly;
 - *partly*: everything in between, also if all rules hold that could be judged but some could not be.
 
-`highway reproduce NAME` makes the runs and the verdict of a claim. At scale `laptop` that takes two cores an evening.
-[PAPER_SCALE.md](PAPER_SCALE.md) explains how to run the original budgets on a GPU.
+Repeat it with (extra `figures`):
+
+```
+highway reproduce list                     # figures, tables and claims of the paper
+highway reproduce fig1 --scale smoke       # a minute, on digits: shows that everything works
+highway reproduce table1 --plan            # what would be run, and how long that takes here
+highway reproduce table1                   # the runs, the paper's numbers next to yours, the figure, a verdict
+```
+
+The runs below have scale `laptop`, which takes two cores up to an evening. [PAPER_SCALE.md](PAPER_SCALE.md) explains
+how to run the original budgets on a GPU.
 
 The files are in [results](../results). `plan.json` next to each record holds the rules as they were when the plan was
-written, and names the runs that existed before. Rules that were written, or changed, when similar runs were known may
-have been influenced by them. `python docs/results.py` writes this page from the records.
+written, and names the runs that existed before. Rules that were written, or changed, when runs were known may have been
+influenced by them. `python docs/results.py` writes this page from the records.
 
 """
 

@@ -221,7 +221,7 @@ def test_rules_that_were_written_late_are_marked(
     """All rules are late at present: one sentence says so, and no verdict is marked."""
     record = load_claim(ROOT / "results" / "fig1")
     assert record
-    assert RESULTS["late_note"]() == ["All rules were written, or changed, when similar runs were known."]
+    assert RESULTS["late_note"]() == ["All rules were written, or changed, when these or similar runs were known."]
     assert RESULTS["marked"]("partly", *record.rules) == "partly"
     rules = [rule.model_copy(update={"written_before": before}) for rule, before in zip(record.rules, known, strict=False)]
     changed = record.model_copy(update={"rules": tuple(rules)})

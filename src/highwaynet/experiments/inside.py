@@ -307,7 +307,8 @@ def _open_gates(evidence: "Evidence", network: Network) -> str:
 
 
 def _fixed_gates(evidence: "Evidence", network: Network) -> str:
-    return f"{network.title} {100 * (_routing(evidence, network).static.accuracy or 0.0):.0f} %"
+    routing = _routing(evidence, network)
+    return f"{network.title} {100 * (routing.intact.accuracy or 0.0):.0f} → {100 * (routing.static.accuracy or 0.0):.0f} %"
 
 
 def _idle(evidence: "Evidence", network: Network) -> str:
@@ -350,7 +351,7 @@ FIG3 = Claim(
     notes=NOTES,
     seen=SEEN,
     short="samples take different routes",
-    headline=_headline("accuracy with fixed gates: {}", ", ", _fixed_gates),
+    headline=_headline("fixed gates: {}", ", ", _fixed_gates),
 )
 FIG4 = Claim(
     "fig4",
