@@ -3,6 +3,7 @@
 Verdicts are those of figures 2 to 4 (results/fig2 to fig4); what the paper does not have is in results/inside.
 """
 
+import runpy
 from pathlib import Path
 
 from highwaynet.analysis.records import DeletionsRecord, GatesRecord, LesionsRecord, PairsRecord, RoutingRecord
@@ -16,9 +17,9 @@ from highwaynet.runs.directory import RunDirectory
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
+PAGE_OF_RESULTS = runpy.run_path(str(ROOT / "docs" / "results.py"))
+finding, late_note, marked, wrapped = (PAGE_OF_RESULTS[name] for name in ("finding", "late_note", "marked", "wrapped"))
 FOLDER = RESULTS / "inside"
-MARKS = {True: "", False: "¹"}
-FOOTNOTE = "¹ By a rule that was written down, or changed, when the runs were known."
 NAMES = {"mnist-50": "MNIST", "cifar-100-50": "CIFAR-100"}
 
 
@@ -58,35 +59,31 @@ class Network:
         return [rule for figure in ("fig2", "fig3", "fig4") for rule in claim(figure).rules if rule.name.startswith(f"{self.label}:")]
 
 
-def row(rule: RuleRecord) -> str:
-    """A finding of the paper beside ours."""
-    return f"| {rule.paper} | {rule.text} | {rule.found} | **{rule.verdict}{MARKS[rule.written_before]}** |"
-
-
 def section(name: str) -> str:
     """A network: its table and its figures."""
     network = Network(name)
     last = network.history[-1]
     about = network.gates.about
     settings = f"seed {about.seed}, {about.epochs} epochs, gate bias {number_text(float(network.gates.start_bias[0]))}"
+    report = "" if network.label == "MNIST" else " The 2021 report ended at 0.0137 after the same number of epochs."
     lines = [
         f"## {network.label}",
         "",
-        f"50 layers (one plain, 49 highway) of 50 blocks, tanh, {settings}: training loss {loss_text(last.train_loss)} in the last epoch. "
-        f"{'' if network.label == 'MNIST' else 'The 2021 report ended at 0.0137 after as many epochs. '}"
-        f"Intact, over the whole training set: {network.lesions.intact}; test: {network.lesions_test.intact}.",
+        *wrapped(f"The network has 50 layers (one plain, 49 highway) of 50 blocks, with tanh; {settings}."),
         "",
-        "| the paper | rule | here | |",
-        "|---|---|---|---|",
-        *map(row, network.rules),
+        *wrapped(f"- Training loss in the last epoch: {loss_text(last.train_loss)}.{report}", rest="  "),
+        f"- Intact network, whole training set: {network.lesions.intact}.",
+        f"- Intact network, test set: {network.lesions_test.intact}.",
         "",
-        FOOTNOTE,
+        "What the paper found:",
         "",
-        "Beyond the paper:",
+        *(line for rule in network.rules for line in finding(rule, "the paper")),
         "",
-        f"- Routes: {routing_finding(network.routing)}",
-        f"- Pairs and spans: {pairs_finding(network.pairs)}",
-        f"- Random deletions and shuffles: {deletions_finding(network.deletions)}",
+        "What the paper did not look at:",
+        "",
+        *wrapped(f"- Routes: {routing_finding(network.routing)}", rest="  "),
+        *wrapped(f"- Pairs and spans: {pairs_finding(network.pairs)}", rest="  "),
+        *wrapped(f"- Random deletions and shuffles: {deletions_finding(network.deletions)}", rest="  "),
         "",
     ]
     for path, text in (
@@ -105,21 +102,23 @@ def flow_section() -> str:
     lines = [
         "## Where the signal dies",
         "",
-        "50-layer plain networks, 71 wide, MNIST, learning rate 0.01, batches of 128, 5 epochs, seed 1: `highway inspect RUN --what flow`.",
-        "Variance of the outputs and length of the weights' gradient in the first and the last layer before training, over 1,000 samples;",
-        "what `highwaynet` says about it; and how training ended.",
+        "Four plain networks with 50 layers, 71 wide, on MNIST: learning rate 0.01, batches of 128, 5 epochs, seed 1.",
+        "The table shows the variance of the outputs and the length of the weights' gradient in the first and in the last layer",
+        "before training, over 1,000 samples. `highway inspect RUN --what flow` measures both and names what goes wrong.",
         "",
-        "| network | the 2021 report | variance, layer 1 → 50 | gradient, layer 1 → 50 | named here | training accuracy after 5 epochs | |",
-        "|---|---|---|---|---|---|---|",
+        "| network | variance, layer 1 → 50 | gradient, layer 1 → 50 | named here | accuracy |",
+        "|---|---|---|---|---|",
     ]
+    reported = []
     for case in CASES:
         start, accuracy = case.flow(runs).start, case.accuracy(runs)
         failures = "; ".join(finding.partition(":")[0] for finding in start.findings) or "nothing wrong"
         numbers = [f"{values[0]:.1e} → {values[-1]:.1e}" for values in (start.variance, start.gradient)]
         (rule,) = (rule for rule in claim("report2021").rules if rule.name == case.title)
-        word = f"{rule.verdict}{MARKS[rule.written_before]}"
-        lines.append(f"| {case.title} | {case.paper} | {' | '.join(numbers)} | {failures} | {percent(accuracy)} | **{word}** |")
-    lines += ["", f"Rule: {FLOW_RULE}.", "", FOOTNOTE, ""]
+        lines.append(f"| {case.title} | {' | '.join(numbers)} | {failures} | {percent(accuracy)} |")
+        reported += wrapped(f"- {case.title}: {case.paper}. Verdict: **{marked(rule.verdict, rule)}**.", rest="  ")
+    lines += ["", "The accuracy is that on the training set in the last epoch. The 2021 report says:", "", *reported, ""]
+    lines += [*wrapped(f"Rule: {FLOW_RULE}."), ""]
     for case in CASES:
         lines += [f"![Signal flow, {case.title}](../results/report2021/figures/flow-{case.label}.png)", ""]
     return "\n".join(lines)
@@ -129,22 +128,27 @@ def page() -> str:
     """The whole page."""
     head = """# Inside two trained networks
 
-What the paper found in its networks (section 4 and figures 2 to 4), beside what two networks of the same form show that were trained here:
-one on MNIST, one on CIFAR-100. Records, histories and specs are in [results/fig2](../results/fig2) to fig4, and, of what the paper does not
-have, in [results/inside](../results/inside); this page is written from them by `python docs/inside.py`. One seed each: a verdict is
-about these networks. Repeat it with
+This page shows what two 50-layer highway networks learned, one on MNIST and one on CIFAR-100: which gates open, which
+routes samples take, and which layers can be removed. It compares them with the networks of the paper (section 4 and
+figures 2 to 4). There is one seed for each, so verdicts are about these two networks.
+
+These commands repeat it. They leave records in `runs/mnist-50/analysis` and figures in `mnist-50-figures`.
 
 ```
-highway reproduce fig2 && highway reproduce fig3 && highway reproduce fig4 && highway reproduce report2021   # an hour of one core
-highway train results/inside/mnist-50/spec.toml --out runs/mnist-50         # what the paper does not have; the same with cifar-100-50
-highway inspect runs/mnist-50 --classes 0,7                                 # --classes 0,1 for CIFAR-100
+highway reproduce fig2 && highway reproduce fig3 && highway reproduce fig4   # an hour of one core, with the next line
+highway reproduce report2021
+# What the paper did not look at; the same with cifar-100-50 and --classes 0,1:
+highway train results/inside/mnist-50/spec.toml --out runs/mnist-50
+highway inspect runs/mnist-50 --classes 0,7
 highway lesion runs/mnist-50 --what layers,pairs,deletions
 highway lesion runs/mnist-50 --split test
 ```
 
-which leaves records in `runs/mnist-50/analysis` and figures in `mnist-50-figures`; both lie here beside each run's spec and history.
+Records, histories and specs are in [results/fig2](../results/fig2), [fig3](../results/fig3), [fig4](../results/fig4)
+and, for what the paper did not look at, [results/inside](../results/inside). `python docs/inside.py` writes this page.
 
 """
+    head += "\n".join([*late_note(), "", ""])
     return head + "\n".join([*(section(name) for name in NAMES), flow_section()]).rstrip() + "\n"
 
 

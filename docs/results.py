@@ -1,10 +1,12 @@
 """Writes docs/RESULTS.md and the tables of README.md and docs/SEARCH.md from the records in results/: python docs/results.py.
 
-A test fails when they disagree. A claim's record lies in results/NAME/record.json, as `highway reproduce NAME` made it; claims without
+A test fails if they disagree. The record of a claim is results/NAME/record.json, as `highway reproduce NAME` wrote it; claims without
 one are listed as not run.
 """
 
 import json
+import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -12,62 +14,84 @@ from highwaynet.base.text import loss_text
 from highwaynet.experiments.claims import Claim, Scale
 from highwaynet.experiments.records import ClaimRecord, RowRecord, RuleRecord, load_claim
 from highwaynet.experiments.registry import CLAIMS
+from highwaynet.experiments.reproduce import stored_evidence
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "results"
+RESULTS, WIDTH = ROOT / "results", 120
 NEEDS_A_GPU = ("table3",)
 """Claims that are not run at scale laptop."""
 BEGIN, END = "<!-- results: written by docs/results.py -->", "<!-- results end -->"
+ALL_LATE = "All rules were written, or changed, when these or similar runs were known."
+SOME_LATE = "¹ By a rule that was written, or changed, when these or similar runs were known."
 
-KEYS = {
-    "fig1": ["100 layers", "highway, all depths"],
-    "fig2": ["MNIST: biases", "CIFAR-100: biases"],
-    "fig3": ["MNIST: routes", "CIFAR-100: routes"],
-    "report2016": ["alike"],
-    "report2021": ["ReLU, Glorot's weights", "sigmoid, Glorot's weights"],
-}
-"""Rules whose numbers stand in the overview; all where a claim has none here."""
+HEAD = """# The paper's results, repeated
 
-HEAD = """# The paper's results, here
+This page compares what the paper and two later reports claim with what runs on a laptop gave. Each claim has numbers,
+figures and a verdict. Verdicts follow from written rules:
 
-What the paper and the two reports claim, beside what runs on a laptop gave, with a verdict by written rules. `plan.json` beside each record
-holds the rules as they stood when it was written, and names the runs that were there already; ¹ marks verdicts by rules that were written
-down, or changed, when the runs or similar ones were known, and so may have been shaped by them.
-Made by `highway reproduce NAME`; written from the records in [results](../results) by
-`python docs/results.py`.
-Scale `laptop` is what two cores do in an evening; [PAPER_SCALE.md](PAPER_SCALE.md) says how to run the original budgets on a GPU.
+- *reproduced*: all rules of the claim hold;
+- *not reproduced*: of the rules that could be judged, none holds, not even partly;
+- *partly*: everything in between, also if all rules hold that could be judged but some could not be.
 
-A claim is *reproduced* where all its rules hold, *not reproduced* where none of those that could be judged holds, not even partly, and
-*partly* in between, also where all hold that could be judged.
+Repeat it with (extra `figures`):
+
+```
+highway reproduce list                     # figures, tables and claims of the paper
+highway reproduce fig1 --scale smoke       # a minute, on digits: shows that everything works
+highway reproduce table1 --plan            # what would be run, and how long that takes here
+highway reproduce table1                   # the runs, the paper's numbers next to yours, the figure, a verdict
+```
+
+The runs below have scale `laptop`, which takes two cores up to an evening. [PAPER_SCALE.md](PAPER_SCALE.md) explains
+how to run the original budgets on a GPU.
+
+The files are in [results](../results). `plan.json` next to each record holds the rules as they were when the plan was
+written, and names the runs that existed before. Rules that were written, or changed, when runs were known may have been
+influenced by them. `python docs/results.py` writes this page from the records.
 
 """
 
 
-FOOTNOTE = "¹ By rules that were written down, or changed, when runs or similar ones were known."
+def records() -> dict[str, ClaimRecord]:
+    """The records of the claims that were run."""
+    found = {name: load_claim(RESULTS / name) for name in CLAIMS}
+    return {name: record for name, record in found.items() if record is not None}
 
 
-def overview(link: str) -> list[str]:
-    """The table of all claims."""
-    lines = ["| claim | the paper | here | scale | verdict | command |", "|---|---|---|---|---|---|"]
-    for claim in CLAIMS.values():
-        record = load_claim(RESULTS / claim.name)
-        title = f"[{claim.title}]({link}#{claim.name})"
-        here, scale, verdict = missing(claim), "–", "not run"
-        if record is not None:
-            here, scale, verdict = headline(record), record.scale, marked(record.verdict, *record.rules)
-        repeat = command(claim, record.scale if record else None)
-        lines.append(f"| {title} | {claim.paper} | {here} | {scale} | **{verdict}** | `{repeat}` |")
-    return [*lines, "", FOOTNOTE]
+def late_note() -> list[str]:
+    """A sentence about rules that were not written before the runs."""
+    before = {rule.written_before for record in records().values() for rule in record.rules}
+    return {frozenset({False}): [ALL_LATE], frozenset({True, False}): [SOME_LATE]}.get(frozenset(before), [])
 
 
 def marked(verdict: str, *rules: RuleRecord) -> str:
-    """A verdict, with ¹ where one of its rules may have been shaped by runs."""
-    return verdict if verdict == "not run" or all(rule.written_before for rule in rules) else f"{verdict}¹"
+    """A verdict, with ¹ if one of its rules may have been influenced by runs, but not if that is true of all of them."""
+    is_marked = SOME_LATE in late_note() and verdict != "not run" and not all(rule.written_before for rule in rules)
+    return f"{verdict}¹" if is_marked else verdict
+
+
+def overview() -> list[str]:
+    """The table of all claims; the names of claims are links, see `links`."""
+    lines = ["| claim | the paper | here | verdict |", "|---|---|---|---|"]
+    for claim in CLAIMS.values():
+        record, here, verdict = load_claim(RESULTS / claim.name), missing(claim), "not run"
+        if record is not None:
+            here = claim.headline(stored_evidence(RESULTS / claim.name, record))
+            scale = "" if record.scale == "laptop" else f" (scale {record.scale})"
+            verdict = marked(record.verdict, *record.rules) + scale
+        place = re.split("[:,]", claim.title)[0]
+        lines.append(f"| [{place}][{claim.name}] | {claim.short} | {here} | {verdict} |")
+    return [*lines, "", *late_note()]
+
+
+def links(page: str) -> list[str]:
+    """Where the links of the table lead."""
+    return [f"[{name}]: {page}#{name}" for name in CLAIMS]
 
 
 def missing(claim: Claim) -> str:
     """Why there is no record."""
-    return claim.notes["laptop"].rstrip(".") if claim.name in NEEDS_A_GPU else "not run yet"
+    return "needs a GPU" if claim.name in NEEDS_A_GPU else "not run yet"
 
 
 def command(claim: Claim, scale: Scale | None = None) -> str:
@@ -76,47 +100,56 @@ def command(claim: Claim, scale: Scale | None = None) -> str:
     return f"highway reproduce {claim.name}" + ("" if scale == "laptop" else f" --scale {scale}")
 
 
-def headline(record: ClaimRecord) -> str:
-    """How many rules hold, and the numbers that tell most."""
-    shown = KEYS.get(record.claim, [rule.name for rule in record.rules])
-    texts = [f"{rule.name}: {rule.found.partition(';')[0]}" for rule in record.rules if rule.name in shown and rule.verdict != "not run"]
-    return "; ".join([*([_counts(record)] if len(record.rules) > 1 else []), *texts])
-
-
-def _counts(record: ClaimRecord) -> str:
-    counts: dict[str, int] = {}
-    for rule in record.rules:
-        counts[rule.verdict] = counts.get(rule.verdict, 0) + 1
-    order = ("reproduced", "partly", "not reproduced", "not run", "not judged")
-    words = [f"{counts[word]} {word}" for word in order if word in counts]
-    return f"of {len(record.rules)} findings " + ", ".join(words)
+def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
+    """Prose as lines of a page."""
+    held = re.sub(r" (?=(?:[-+=>#*]|\d+[.)]) )", "\xa0", text)  # no line begins with what Markdown takes for a list
+    lines = textwrap.wrap(held, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def section(claim: Claim) -> list[str]:
     """A claim with its numbers, rules and figures."""
-    lines = [f'<a id="{claim.name}"></a>', "", f"## {claim.title}", "", claim.paper, ""]
+    lines = [f'<a id="{claim.name}"></a>', "", f"## {claim.title}", "", *wrapped(claim.paper), ""]
     record = load_claim(RESULTS / claim.name)
     if record is None:
-        return [*lines, f"{_sentence(missing(claim))}. Command: `{command(claim)}`.", ""]
+        why = claim.notes["laptop"].rstrip(".") if claim.name in NEEDS_A_GPU else "not run yet"
+        return [*lines, *wrapped(f"{sentence(why)}. Command: `{command(claim)}`."), ""]
     runs = f"{len(record.runs)} run{'s' if len(record.runs) > 1 else ''}"
-    before = f", {record.made_before} of which had been made before the rules were written down" if record.made_before else ""
-    seen = f" Known when the rules were written: {claim.seen}." if claim.seen else ""
-    lines += [f"**{marked(record.verdict, *record.rules)}**, scale {record.scale}, {runs}{before}. {_sentence(record.note)}{seen}", ""]
+    before = f", {record.made_before} of which were made before the rules were written" if record.made_before else ""
+    verdict = f"**{marked(record.verdict, *record.rules)}**" + (f", {counts(record)}" if len(record.rules) > 1 else "")
+    lines += [*wrapped(f"Verdict: {verdict} (scale {record.scale}, {runs}{before})."), ""]
+    lines += [*wrapped(f"- Setting: {sentence(record.note)}", rest="  ")] if record.note else []
+    lines += [*wrapped(f"- Known when the rules were written: {claim.seen}.", rest="  ")] if claim.seen else []
+    lines += [f"- Repeat it: `{command(claim, record.scale)}`. Record: [results/{claim.name}](../results/{claim.name}).", ""]
     if record.rows:
         lines += [f"| | {claim.source} | here |", "|---|---|---|", *map(_row, record.rows), ""]
-    lines += [f"| {claim.source} | rule | here | |", "|---|---|---|---|"]
-    text = ""
+    lines += [f"Finding{'s' if len(record.rules) > 1 else ''}:", ""]
     for rule in record.rules:
-        same, text = rule.text == text, rule.text
-        verdict = marked(rule.verdict, rule)
-        lines.append(f"| {rule.name}: {rule.paper} | {'the same' if same else text} | {rule.found} | **{verdict}** |")
+        lines += finding(rule, claim.source)
     lines.append("")
     for name in record.figures:
-        lines += [f"![{claim.title}: {Path(name).stem}](../results/{claim.name}/figures/{name})", ""]
-    return [*lines, f"Repeat it: `{command(claim, record.scale)}`. Record: [results/{claim.name}](../results/{claim.name}).", ""]
+        lines += [f"![{claim.name}: {Path(name).stem}](../results/{claim.name}/figures/{name})", ""]
+    return lines
 
 
-def _sentence(text: str) -> str:
+def counts(record: ClaimRecord) -> str:
+    """How many findings of a claim have each verdict."""
+    verdicts = [rule.verdict for rule in record.rules]
+    order = ("reproduced", "partly", "not reproduced", "not run", "not judged")
+    words = [f"{verdicts.count(word)} {word}" for word in order if word in verdicts]
+    return f"of {len(verdicts)} findings " + ", ".join(words)
+
+
+def finding(rule: RuleRecord, source: str) -> list[str]:
+    """A rule: what the paper says, when that is reproduced, and what was found."""
+    lines = [f"- **{rule.name}**: {marked(rule.verdict, rule)}"]
+    for word, text in ((source, rule.paper), ("rule", rule.text), ("here", rule.found)):
+        lines += wrapped(f"{sentence(word)}: {text}.", "  - ", "    ")
+    return lines
+
+
+def sentence(text: str) -> str:
+    """Begins with a capital letter."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
@@ -126,7 +159,7 @@ def _row(row: RowRecord) -> str:
 
 def page() -> str:
     """docs/RESULTS.md."""
-    lines = [*overview(""), ""]
+    lines = [*overview(), "", *links(""), ""]
     for claim in CLAIMS.values():
         lines += section(claim)
     return HEAD + "\n".join(lines).rstrip() + "\n"
@@ -137,13 +170,13 @@ def readme(text: str) -> str:
     before, mark, rest = text.partition(BEGIN)
     if not mark:
         return text
-    return "\n".join([before + BEGIN, *overview("docs/RESULTS.md"), END]) + rest.partition(END)[2]
+    return "\n".join([before + BEGIN, *overview(), "", *links("docs/RESULTS.md"), END]) + rest.partition(END)[2]
 
 
 def study_table() -> list[str]:
-    """The paper's study: how many settings train, and how far the best ones come."""
+    """The paper's study: how many settings train, and the losses of the best ones."""
     short, longer = (_configurations(RESULTS / "paper-mnist" / name) for name in ("study.json", "finals.json"))
-    headings = ["network", "settings that train", "diverged", "best, 5 epochs", "ten best, 5 epochs"]
+    headings = ["network", "train", "diverged", "best, 5 epochs", "ten best, 5 epochs"]
     headings += ["best, 40 epochs", "ten best, 40 epochs"] if longer else []
     lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
     for label, one in short.items():
@@ -156,7 +189,7 @@ def study_table() -> list[str]:
 
 
 def _configurations(path: Path) -> dict[str, dict[str, Any]]:
-    """What a study came to, by configuration; nothing where it was not run."""
+    """The results of a study, by configuration; empty if it was not run."""
     known = json.loads(path.read_text(encoding="utf-8"))["configurations"] if path.is_file() else []
     return {one["label"]: one for one in known}
 

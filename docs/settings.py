@@ -1,5 +1,7 @@
 """Writes docs/SETTINGS.md from the specs: python docs/settings.py (a test fails when the page is out of date)."""
 
+import re
+import textwrap
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -12,12 +14,12 @@ from highwaynet.runs.spec import RunSpec, StartSpec
 from highwaynet.runs.training_spec import TrainingSpec
 from highwaynet.search.spec import Parameter, StudySpec
 
-PAGE = Path(__file__).parent / "SETTINGS.md"
+PAGE, WIDTH = Path(__file__).parent / "SETTINGS.md", 120
 SECTIONS: dict[str, type[BaseModel]] = {"network": NetworkSpec, "data": DataSpec, "training": TrainingSpec, "start": StartSpec}
 NOTES = {
     "start": [
-        "Leave this section out to start with fresh weights. `highway train --start RUN --without LAYERS` and, in Python,",
-        "`RunSpec.from_run` write it.",
+        "Without this section a run starts with fresh weights. `highway train --start RUN --without LAYERS` writes it, and",
+        "so does `RunSpec.from_run` in Python.",
         "",
     ]
 }
@@ -29,12 +31,20 @@ def _toml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _item(name: str, meaning: str | None, default: str) -> list[str]:
+    """A setting as an item of a list."""
+    text = f"- `{name}`{f' (default {default})' if default else ''}: {' '.join((meaning or '').split())}"
+    held = re.sub(r" (?=(?:[-+=>#*]|\d+[.)]) )", "\xa0", text)  # no line begins with what Markdown takes for a list
+    lines = textwrap.wrap(held, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines]
+
+
 def _rows(spec: type[BaseModel], section: str) -> list[str]:
     rows = []
     for name, field in spec.model_fields.items():
         none = field.default is None or field.default is PydanticUndefined or name in VARYING
         default = "" if none else f"`{_toml(field.default)}`"
-        rows.append(f"| `{section}{name}` | {' '.join((field.description or '').split())} | {default} |")
+        rows += _item(f"{section}{name}", field.description, default)
     return rows
 
 
@@ -43,9 +53,12 @@ def page() -> str:
     lines = [
         "# All settings of a run",
         "",
-        "Each can stand in a TOML file (`highway train FILE`), where the part before the dot is a section, or be given as",
-        "`--set section.field=value`; the usual ones have a flag of their own (`highway train --help`).",
-        "A default that is not shown depends on the network, its recipe or the data.",
+        "Every setting of a run, with its default. There are two ways to set one:",
+        "",
+        "- in a TOML file (`highway train FILE`), in which the part before the dot is a section;",
+        "- on the command line, as `--set section.field=value`. Common settings have a flag (`highway train --help`).",
+        "",
+        "If no default is shown, it depends on the network, its recipe or the data.",
         "",
         "```",
         "highway train --network highway-b --set network.head=dense --set training.warm_up=0.1",
@@ -57,8 +70,6 @@ def page() -> str:
             f"## {section}",
             "",
             *NOTES.get(section, []),
-            "| setting | meaning | default |",
-            "|---|---|---|",
             *_rows(spec, f"{section}."),
         ]
     seed = RunSpec.model_fields["seed"]
@@ -66,22 +77,16 @@ def page() -> str:
         "",
         "## the run",
         "",
-        "| setting | meaning | default |",
-        "|---|---|---|",
-        f"| `seed` | {seed.description} | `{seed.default}` |",
+        *_item("seed", seed.description, f"`{seed.default}`"),
         "",
         "# All settings of a study",
         "",
         "The fields of a study's file for `highway search`; [SEARCH.md](SEARCH.md) shows one.",
         "",
-        "| setting | meaning | default |",
-        "|---|---|---|",
         *_rows(StudySpec, ""),
         "",
         "## a field of the space",
         "",
-        "| setting | meaning | default |",
-        "|---|---|---|",
         *_rows(Parameter, ""),
         "",
     ]

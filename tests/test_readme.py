@@ -1,4 +1,4 @@
-"""The README tells the truth: its Python runs, its commands exist, its numbers have records."""
+"""README and docs/ are true and readable: Python runs, commands exist, numbers have records, links lead somewhere, lines are short."""
 
 import json
 import re
@@ -28,6 +28,79 @@ from highwaynet.runs.spec import spec_from_values
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+DOCUMENTS = {path.name: path for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")))}
+PYTHON = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
+# tests/test_api.py is about API.md; the recipes in PYTHON.md build on one another.
+BLOCKS = [
+    pytest.param(block, id=f"{name}-{number}")
+    for name, path in DOCUMENTS.items()
+    if name not in {"API.md", "PYTHON.md"}
+    for number, block in enumerate(PYTHON.findall(path.read_text()), start=1)
+]
+
+
+def page(name: str) -> str:
+    return DOCUMENTS[name].read_text()
+
+
+def between(mark: str, name: str, end: str = "<!-- end -->") -> str:
+    """What stands on a page between two marks."""
+    found = re.search(rf"<!-- {mark} -->\n(.*?)\n{end}", page(name), flags=re.DOTALL)
+    assert found, f"{name} has no {mark}"
+    return found[1]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_lines_are_short(name: str) -> None:
+    assert [line for line in page(name).splitlines() if len(line) > 120] == []
+
+
+def test_the_first_pages_are_short() -> None:
+    assert len(README.splitlines()) <= 160
+    assert len(page("ARCHITECTURE.md").splitlines()) <= 200
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name: str) -> None:
+    text = re.sub(r"```.*?```", "", page(name), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[\w-]+\]: (\S+)$", text, flags=re.MULTILINE)
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        if path.startswith("https:"):
+            continue
+        file = DOCUMENTS[name].parent / path if path else DOCUMENTS[name]
+        assert file.exists(), f"{name}: {target}"
+        if anchor:
+            assert anchor in anchors(file.read_text()), f"{name}: {target}"
+
+
+def anchors(text: str) -> list[str]:
+    """Where links into a page may lead: its headings, and anchors that are set by hand."""
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings] + re.findall(r'<a id="(.*?)">', text)
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "DECISIONS.md"])
+def test_files_that_a_page_names_exist(name: str) -> None:
+    named = re.findall(r"`([a-z]\w*/[\w./-]+\.\w+)`", page(name))
+    assert len(named) > 3
+    for file in named:
+        places = (ROOT / file, ROOT / "src" / "highwaynet" / file)
+        assert "NAME" in file or any(place.exists() for place in places), file
+
+
+# The text of the other pages comes from the code and from records.
+@pytest.mark.parametrize("name", sorted(DOCUMENTS.keys() - {"API.md", "RESULTS.md", "INSIDE.md", "SETTINGS.md"}))
+def test_paragraphs_are_short(name: str) -> None:
+    text = re.sub(r"```.*?```|<!--.*?-->", "\n", page(name), flags=re.DOTALL)
+    text = re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |\[[\w-]+\]: )", text):
+        assert len(paragraph.strip().splitlines()) <= 5, paragraph
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = {Path(target).name for target in re.findall(r"\]\(([^)#\s]+\.md)[^)]*\)", README)}
+    assert linked >= set(DOCUMENTS) - {"README.md"}
 
 
 def demo_table() -> str:
@@ -41,18 +114,17 @@ def demo_table() -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
+@pytest.mark.parametrize("block", BLOCKS)
 def test_python_runs(block: str) -> None:
     names: dict[str, object] = {}
-    exec(compile(block, "README.md", "exec"), names)
+    exec(compile(block, "page", "exec"), names)
     assert len(names) > 2
 
 
 def test_the_recipes_in_python_run_in_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "PYTHON.md").read_text(), flags=re.DOTALL)
-    for block in blocks:
+    for block in PYTHON.findall(page("PYTHON.md")):
         lines = [line for line in block.splitlines() if line.strip() and not line.startswith(("import ", "from "))]
         assert len(lines) <= 10
         exec(compile(block, "PYTHON.md", "exec"), {})
@@ -64,20 +136,19 @@ def test_the_recipes_in_python_run_in_a_row(tmp_path: Path, monkeypatch: pytest.
     assert other.strip() == str(load(tmp_path / "runs/short").predict(np.ones((2, 1, 8, 8))).tolist())
 
 
-def test_the_layers_example_is_the_papers_network() -> None:
+@pytest.mark.parametrize("name", ["README.md", "LAYERS.md"])
+def test_the_first_example_is_the_papers_network(name: str) -> None:
     names: dict[str, object] = {}
-    exec(re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[0], names)
+    exec(PYTHON.findall(page(name))[0], names)
     assert count_parameters(names["model"]) == 544_660
 
 
 def test_the_demo_table_is_the_record() -> None:
-    found = re.search(r"<!-- demo: results/demo.json -->\n(.*?)\n<!-- end -->", README, flags=re.DOTALL)
-    assert found
-    assert found[1] == demo_table()
+    assert between("demo: results/demo.json", "README.md") == demo_table()
 
 
 def bench_table() -> str:
-    """The README's table of speeds, made from the record of `highway bench` with two threads."""
+    """The table of speeds, made from the record of `highway bench` with two threads."""
     record = json.loads((ROOT / "results" / "bench-2-threads.json").read_text())
     lines = [
         "| layers of a network, width, batch | highwaynet | naive PyTorch | JAX, jit + scan | highwaynet × naive |",
@@ -95,21 +166,22 @@ def bench_table() -> str:
 
 
 def test_the_table_of_speeds_is_the_record() -> None:
-    found = re.search(r"<!-- bench: results/bench-2-threads.json -->\n(.*?)\n<!-- end -->", README, flags=re.DOTALL)
-    assert found
-    assert found[1] == bench_table()
+    table = bench_table()
+    assert between("bench: results/bench-2-threads.json", "SPEED.md") == table
+    cells = table.splitlines()[2].split(" | ")
+    said = re.search(r"of 50 layers takes ([\d.]+ ms) on two cores, ([\d.]+) times as fast", README)
+    assert said
+    assert (said[1], f"{said[2]} |") == (cells[1], cells[-1])
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:
-    page = runpy.run_path(str(ROOT / "docs" / "settings.py"))["page"]
-    assert (ROOT / "docs" / "SETTINGS.md").read_text() == page(), "run python docs/settings.py"
+    written = runpy.run_path(str(ROOT / "docs" / "settings.py"))["page"]
+    assert page("SETTINGS.md") == written(), "run python docs/settings.py"
 
 
 def test_the_page_about_the_inside_is_up_to_date() -> None:
-    page = runpy.run_path(str(ROOT / "docs" / "inside.py"))["page"]
-    assert (ROOT / "docs" / "INSIDE.md").read_text() == page(), "run python docs/inside.py"
-    for path in re.findall(r"\]\(\.\./(results/[^)]*)\)", page()):
-        assert (ROOT / path).exists()
+    written = runpy.run_path(str(ROOT / "docs" / "inside.py"))["page"]
+    assert page("INSIDE.md") == written(), "run python docs/inside.py"
 
 
 RESULTS = runpy.run_path(str(ROOT / "docs" / "results.py"))
@@ -117,13 +189,11 @@ RECORDED = sorted(path.parent for path in (ROOT / "results").glob("*/record.json
 
 
 def test_the_page_of_results_is_the_records() -> None:
-    assert (ROOT / "docs" / "RESULTS.md").read_text() == RESULTS["page"](), "run python docs/results.py"
-    for path in re.findall(r"\]\(\.\./(results[^)#]*)\)", RESULTS["page"]()):
-        assert (ROOT / path).exists(), path
+    assert page("RESULTS.md") == RESULTS["page"](), "run python docs/results.py"
 
 
 def test_the_table_of_the_paper_s_study_is_its_record() -> None:
-    text = (ROOT / "docs" / "SEARCH.md").read_text()
+    text = page("SEARCH.md")
     assert RESULTS["search_page"](text) == text, "run python docs/results.py"
     assert text.count("| highway, ") == text.count("| plain, ") == 4
 
@@ -137,11 +207,28 @@ def test_a_table_of_results_is_put_between_its_marks() -> None:
     text = f"before\n{RESULTS['BEGIN']}\nold\n{RESULTS['END']}\nafter\n"
     new = RESULTS["readme"](text)
     assert new.startswith(f"before\n{RESULTS['BEGIN']}\n| claim | the paper | here |")
-    assert new.endswith(f"ones were known.\n{RESULTS['END']}\nafter\n")
+    assert new.endswith(f"[report2021]: docs/RESULTS.md#report2021\n{RESULTS['END']}\nafter\n")
     assert "old" not in new
     assert RESULTS["readme"](new) == new
-    assert all(f"](docs/RESULTS.md#{name})" in new for name in CLAIMS)
+    assert all(f"][{name}] |" in new and f"\n[{name}]: docs/RESULTS.md#{name}\n" in new for name in CLAIMS)
     assert RESULTS["readme"]("no marks\n") == "no marks\n"
+
+
+@pytest.mark.parametrize(("known", "note", "word"), [((True, True), [], "partly"), ((True, False), ["¹ By a rule"], "partly¹")])
+def test_rules_that_were_written_late_are_marked(
+    known: tuple[bool, bool], note: list[str], word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rules are late at present: one sentence says so, and no verdict is marked."""
+    record = load_claim(ROOT / "results" / "fig1")
+    assert record
+    assert RESULTS["late_note"]() == ["All rules were written, or changed, when these or similar runs were known."]
+    assert RESULTS["marked"]("partly", *record.rules) == "partly"
+    rules = [rule.model_copy(update={"written_before": before}) for rule, before in zip(record.rules, known, strict=False)]
+    changed = record.model_copy(update={"rules": tuple(rules)})
+    monkeypatch.setitem(RESULTS["late_note"].__globals__, "records", lambda: {"fig1": changed})
+    assert [line[: len("¹ By a rule")] for line in RESULTS["late_note"]()] == note
+    assert RESULTS["marked"]("partly", *rules) == word
+    assert RESULTS["marked"]("not run", *rules) == "not run"
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -164,29 +251,30 @@ def test_records_of_claims_follow_from_what_is_stored_with_them(folder: Path) ->
 
 
 def said_commands() -> list[tuple[str, str]]:
-    """Every `highway …` of a block in the README and docs/, with the flags that its comment names."""
+    """Every `highway …` of a block in the documents, with the flags that its comment names, and of a line of text."""
     found: list[tuple[str, str]] = []
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        for block in re.findall(r"```\w*\n(.*?)```", page.read_text(), flags=re.DOTALL):
-            found += [
-                (page.name, part.strip()) for line in block.splitlines() for part in line.split("&&") if part.strip().startswith("highway ")
-            ]
+    for name, path in DOCUMENTS.items():
+        blocks = re.findall(r"```\w*\n(.*?)```", path.read_text(), flags=re.DOTALL)
+        parts = [part.strip() for block in blocks for line in block.splitlines() for part in line.split("&&")]
+        found += [(name, part) for part in parts if part.startswith("highway ")]
+        text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+        found += [(name, command) for command in re.findall(r"`(highway [a-z][^`]*)`", text)]
     return found
 
 
 def test_every_command_on_our_pages_exists_with_its_flags() -> None:
     said = said_commands()
-    assert {line.split()[1] for page, line in said if page == "README.md"} >= {*typer.main.get_command(app).commands} - {"bench"}
-    for page, line in said:
+    assert {line.split()[1] for _, line in said} == {*typer.main.get_command(app).commands}
+    for name, line in said:
         command, words = typer.main.get_command(app), line.split()[1:]
-        while hasattr(command, "commands"):
+        while words and hasattr(command, "commands"):
             command = command.commands[words.pop(0) if words[0] in command.commands else "run"]
-        known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
-        assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", line)) <= known, f"{page}: {line}"
+        known = {"--help", *(flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts))}
+        assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", line)) <= known, f"{name}: {line}"
 
 
 def test_parameter_counts_in_the_table_of_networks() -> None:
-    rows = re.search(r"### The networks\n\n(.*?)\n\n", README, flags=re.DOTALL)[1].splitlines()[2:]
+    rows = between("networks", "NETWORKS.md").splitlines()[2:]
     listed = " ".join(name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1]))
     counts = {int(count.replace(",", "")) for row in rows for count in re.findall(r"[\d,]{6,}", row.split("|")[3])}
     known: set[int] = set()
@@ -213,7 +301,7 @@ PUBLISHED = {
 
 
 def quick_table() -> str:
-    """The README's table of real runs, made from their records."""
+    """The table of real runs, made from their records."""
     lines = ["| recipe `quick` | data | epochs | test accuracy here | published |", "|---|---|---|---|---|"]
     for network, published in PUBLISHED.items():
         folders = sorted((ROOT / "results" / "quick").glob(f"{network}-seed*"))
@@ -229,9 +317,7 @@ def quick_table() -> str:
 
 
 def test_the_table_of_real_runs_is_their_records() -> None:
-    found = re.search(r"<!-- quick: results/quick -->\n(.*?)\n<!-- end -->", README, flags=re.DOTALL)
-    assert found
-    assert found[1] == quick_table()
+    assert between("quick: results/quick", "NETWORKS.md") == quick_table()
 
 
 @pytest.mark.parametrize("folder", sorted((ROOT / "results" / "quick").glob("*")), ids=lambda folder: folder.name)

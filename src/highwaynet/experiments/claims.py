@@ -69,6 +69,10 @@ def _no_rows(evidence: "Evidence") -> list[Row]:
     return []
 
 
+def _no_headline(evidence: "Evidence") -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A figure or table of the paper, or a sentence in it."""
@@ -92,6 +96,10 @@ class Claim:
     """Who claims it."""
     seen: str = ""
     """Similar runs that were known when the rules were written, so that they may have shaped them."""
+    short: str = ""
+    """What it says, in a few words: a cell of the table of all claims."""
+    headline: Callable[["Evidence"], str] = _no_headline
+    """What the runs show about that, in a few words: the cell beside it."""
 
 
 def overall(verdicts: list[Verdict]) -> Verdict:

@@ -110,6 +110,12 @@ def _draw_flow(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
     return {f"flow-{case.label}": (draw_flow(record), f"{case.title}. {caption(record)}") for case, record in records.items()}
 
 
+def _flow_headline(evidence: "Evidence") -> str:
+    trains = {case: evidence[case.label].finished and case.accuracy(evidence) > 0.5 for case in CASES}
+    agree = all(trained != bool(case.failure) for case, trained in trains.items())
+    return f"{sum(trains.values())} of {len(CASES)} train" + (", the same ones" if agree else ", but others")
+
+
 REPORT_2021 = Claim(
     "report2021",
     "The 2021 report, figures 5 to 7: why deep plain networks fail",
@@ -124,6 +130,8 @@ REPORT_2021 = Claim(
     },
     source="the 2021 report",
     seen="the same four runs (docs/INSIDE.md)",
+    short=f"{sum(not case.failure for case in CASES)} of {len(CASES)} deep plain networks train",
+    headline=_flow_headline,
 )
 
 
@@ -153,6 +161,13 @@ def _thousand_rows(evidence: "Evidence") -> list[Row]:
         )
         for run in evidence.labelled("highway-1000")
     ]
+
+
+def _thousand_headline(evidence: "Evidence") -> str:
+    run = max(evidence.labelled("highway-1000"), key=lambda run: run.best_loss)
+    if not run.finished:
+        return f"{run.spec.network.depth:,} layers: diverged"
+    return f"{run.spec.network.depth:,} layers: training loss {loss_text(run.losses[-1])} after {len(run.history)} epochs"
 
 
 def _draw_thousand(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
@@ -190,6 +205,8 @@ THOUSAND = Claim(
         "paper": "20 epochs; the paper gives neither data nor budget.",
     },
     seen="a run with 1000 layers (results/thousand-layers)",
+    short="over 1,000 layers train",
+    headline=_thousand_headline,
 )
 
 ACTIVATIONS = {"tanh": "tanh", "relu": "ReLU", "sigmoid": "sigmoid"}
@@ -244,6 +261,11 @@ def _better_than_none(evidence: "Evidence") -> Outcome:
     return Outcome("reproduced" if best > numbers[0] else "partly" if best == numbers[0] == 9 else "not reproduced", f"of 9: {text}")
 
 
+def _grid_headline(evidence: "Evidence") -> str:
+    negative, none = (sum(_trains(evidence, biases).values()) for biases in (BIASES[1:], BIASES[:1]))
+    return f"{negative} of 9 settings train, {none} without it"
+
+
 def _grid_draw(name: str) -> Callable[["Evidence"], Mapping[str, tuple["Figure", str]]]:
     def draw(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
         from highwaynet.figures.comparison_plot import draw_grid
@@ -292,4 +314,6 @@ INITIALISATION = Claim(
         "paper": "the same as at scale laptop: the paper gives no budget.",
     },
     seen="runs with gate biases from 0 to −4 at 50 layers (results/gate-bias-rule.json)",
+    short="a negative gate bias is enough",
+    headline=_grid_headline,
 )

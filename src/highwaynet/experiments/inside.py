@@ -302,6 +302,25 @@ def _draw_lesions(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
     return {f"fig4-{label}": (draw_lesions(record), caption(record)) for label, record in records.items()}
 
 
+def _open_gates(evidence: "Evidence", network: Network) -> str:
+    return f"{percent(float(np.mean(_gates(evidence, network).sample_gates > 0.5)))} ({network.title})"
+
+
+def _fixed_gates(evidence: "Evidence", network: Network) -> str:
+    routing = _routing(evidence, network)
+    return f"{network.title} {100 * (routing.intact.accuracy or 0.0):.0f} → {100 * (routing.static.accuracy or 0.0):.0f} %"
+
+
+def _idle(evidence: "Evidence", network: Network) -> str:
+    record = _lesions(evidence, network)
+    return f"{network.title} {len(near(record, IDLE))} of {len(record.closed)}"
+
+
+def _headline(text: str, join: str, number: Callable[["Evidence", Network], str]) -> Callable[["Evidence"], str]:
+    """A sentence with a number of each network that did not diverge."""
+    return lambda evidence: text.format(join.join(number(evidence, one) for one in _finished(evidence)) or "both diverged")
+
+
 NOTES: dict[Scale, str] = {
     "smoke": "digits stand in for both data sets, networks 10 wide, 5 epochs: shows that everything works, says nothing about the paper.",
     "laptop": "settings of our own, not searched (the paper's are the best of a random search): 60 epochs of MNIST, 1000 of CIFAR-100 "
@@ -319,6 +338,8 @@ FIG2 = Claim(
     _draw_gates,
     notes=NOTES,
     seen=SEEN,
+    short="few gates open for one sample",
+    headline=_headline("{} of gates open", " and ", _open_gates),
 )
 FIG3 = Claim(
     "fig3",
@@ -329,6 +350,8 @@ FIG3 = Claim(
     _draw_routes,
     notes=NOTES,
     seen=SEEN,
+    short="samples take different routes",
+    headline=_headline("fixed gates: {}", ", ", _fixed_gates),
 )
 FIG4 = Claim(
     "fig4",
@@ -339,4 +362,6 @@ FIG4 = Claim(
     _draw_lesions,
     notes=NOTES,
     seen=SEEN,
+    short="MNIST: most layers idle; CIFAR-100: few",
+    headline=_headline("idle layers: {}", ", ", _idle),
 )

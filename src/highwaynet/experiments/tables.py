@@ -40,6 +40,11 @@ class Entry:
     judged: bool = True
     """Whether a rule is about it; else it is shown where it was run."""
 
+    @property
+    def short(self) -> str:
+        """The first words of the title."""
+        return self.title.partition(",")[0]
+
     def accuracies(self, evidence: "Evidence") -> list[float]:
         """Test accuracies of our runs, in percent."""
         return [100 * (run.test.accuracy or 0.0) for run in evidence.labelled(self.label) if run.finished]
@@ -142,12 +147,26 @@ def _table(
     source: str = "the paper",
     seen: str = "",
     more: Sequence[Rule] = (),
+    short: str = "",
 ) -> Claim:
     """A claim that is a table: a rule for each entry that is judged, and more; numbers of others as they were reported."""
     rows = [Row(f"{what}, as reported", number, "") for what, number in reported.items()]
     rules = (*(entry.rule for entry in entries if entry.judged), *more)
     drawer = _drawer(name, figure or title.partition(":")[0], entries, source)
-    return Claim(name, title, paper, _planner(entries), rules, drawer, _rows(entries, rows), notes, source, seen)
+    short = short or ", ".join(f"{entry.short} {entry.paper:.2f} %" for entry in entries if entry.judged)
+    return Claim(name, title, paper, _planner(entries), rules, drawer, _rows(entries, rows), notes, source, seen, short, _headline(entries))
+
+
+def _headline(entries: Sequence[Entry]) -> Callable[["Evidence"], str]:
+    """The mean accuracies of the entries that are judged."""
+    judged = [entry for entry in entries if entry.judged]
+
+    def headline(evidence: "Evidence") -> str:
+        run = [entry for entry in judged if evidence.labelled(entry.label)]
+        means = ", ".join(f"{entry.short} {entry.mean(evidence):.2f} %" for entry in run)
+        return means + ("" if len(run) == len(judged) else "; others not run" if run else "not run")
+
+    return headline
 
 
 _SMOKE = {"epochs": 2, "batch_size": 100, "recipe": "quick"}
@@ -228,6 +247,7 @@ TABLE2 = _table(
         "paper": "400 epochs, 5 seeds; all three networks are reconstructions.",
     },
     seen="a run of Highway A for 15 epochs with the same recipe (results/quick)",
+    short="Highway " + ", ".join(f"{entry.short.removeprefix('Highway ')} {entry.paper:.2f} %" for entry in TABLE2_ENTRIES),
 )
 
 _GAP = {"name": "highway-b"} | _RELEASED
