@@ -128,4 +128,5 @@ def test_data_in_memory_are_needed_again(tmp_path: Path) -> None:
         evaluate(run, data=(x, y[::-1]))
     again = train(run.read_spec(), tmp_path / "again", data=(x, y))
     assert (again.path / "history.jsonl").read_bytes() == (run.path / "history.jsonl").read_bytes()
+    assert load(run).predict(x).dtype == load(run).classes.dtype == np.int64  # as they were given
     assert load(run).predict(x).tolist() == load(again).predict(x).tolist()  # prediction needs no data

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot
-from highwaynet.data.names import Task
+from highwaynet.data.names import LabelKind, Task
 from highwaynet.data.samples import Samples
 
 MOST_BYTES = 16 * 2**30
@@ -49,6 +49,7 @@ class ArrayData:
     task: Task
     class_names: tuple[str, ...]
     """The distinct labels in sorted order; empty for regression."""
+    label_kind: LabelKind = "text"
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,9 @@ def pair_up(stored: dict[str, NDArray[Any]], where: dict[str, str], task: Task |
     train, *others = [_paired(inputs, targets, where, *names) for names in ((x, y), tests) if names]
     if tests:
         _refuse_unlike(inputs, where)
-    return ArrayData(train, others[0] if others else None, task, class_names)
+    kinds: dict[str, LabelKind] = {"b": "truth value", "i": "whole number", "u": "whole number", "f": "whole number"}
+    label_kind = kinds.get(columns[y].dtype.kind, "text") if task == "classification" else "text"
+    return ArrayData(train, others[0] if others else None, task, class_names, label_kind)
 
 
 def read_inputs(path: Path) -> NDArray[Any]:

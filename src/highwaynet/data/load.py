@@ -173,6 +173,7 @@ def _prepare(source: Source, spec: DataSpec, inputs: Tensor, rows: _Rows, encode
         fingerprint=source.fingerprint(),
         input_shape=tuple(inputs.shape[1:]),
         class_names=source.class_names,
+        label_kind=source.label_kind,
         target_name=source.target_name,
         target_mean=mean,
         target_std=std,

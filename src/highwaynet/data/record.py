@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from highwaynet.base.specs import Spec
-from highwaynet.data.names import Kind, Step, Task
+from highwaynet.data.names import Kind, LabelKind, Step, Task
 
 
 class DataRecord(Spec):
@@ -23,6 +23,8 @@ class DataRecord(Spec):
     """Shape of one sample as the network sees it."""
     class_names: tuple[str, ...] = ()
     """Names of the classes, in the order of their numbers; empty for regression."""
+    label_kind: LabelKind = "text"
+    """What the labels of the classes were in the data: predictions are of the same kind."""
     target_name: str = "target"
     """What is predicted."""
     target_mean: float = 0.0

@@ -16,7 +16,7 @@ from highwaynet.data.digits import read_digits
 from highwaynet.data.fetch import data_root
 from highwaynet.data.idx import find_idx_folder, read_idx_set
 from highwaynet.data.image_folder import looks_like_image_folder, read_image_folder
-from highwaynet.data.names import Kind, Task
+from highwaynet.data.names import Kind, LabelKind, Task
 from highwaynet.data.remote import REMOTE, content_digest
 from highwaynet.data.samples import Samples
 from highwaynet.data.spec import DataSpec
@@ -43,6 +43,8 @@ class Source:
     table: Table | None = None
     """The columns of a table, whose encoding is learned from its training rows; `samples` then has no inputs."""
     target_name: str = "target"
+    label_kind: LabelKind = "text"
+    """What the labels of classes are in the data."""
 
     def fingerprint(self) -> str:
         """Changes when targets are changed, added or reordered, or when any of some evenly spread inputs changes."""
@@ -129,7 +131,9 @@ def source_of_table(spec: DataSpec, table: Table, place: object) -> Source:
     columns = f"{numbers} number and {len(features.columns) - numbers} category columns"
     found = f"a table of {table.rows:,} rows with {columns}; {_asked(target.task, target.class_names)}, target {spec.target!r}"
     samples = Samples(np.empty((table.rows, 0), np.float32), target.values)
-    return Source(found, "table", target.task, target.class_names, samples, table=features, target_name=spec.target)
+    whole = target.class_names and table.column(spec.target).kind == "number"
+    kind: LabelKind = "whole number" if whole and all(map(str.isdecimal, target.class_names)) else "text"
+    return Source(found, "table", target.task, target.class_names, samples, table=features, target_name=spec.target, label_kind=kind)
 
 
 def source_of_arrays(arrays: ArrayData) -> Source:
@@ -141,7 +145,9 @@ def source_of_arrays(arrays: ArrayData) -> Source:
     found += f"; {_asked(arrays.task, arrays.class_names)}"
     full_scale = 255.0 if arrays.train.inputs.dtype == np.uint8 else _full_scale(arrays.train.inputs) if kind == "images" else 1.0
     found += f"; values up to {full_scale:g}" if full_scale not in {1.0, 255.0} else ""
-    return Source(found, kind, arrays.task, arrays.class_names, arrays.train, arrays.test, full_scale=full_scale)
+    return Source(
+        found, kind, arrays.task, arrays.class_names, arrays.train, arrays.test, full_scale=full_scale, label_kind=arrays.label_kind
+    )
 
 
 def _full_scale(images: NDArray[Any]) -> float:

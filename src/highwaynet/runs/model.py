@@ -48,9 +48,18 @@ class TrainedModel:
         return f"TrainedModel({self.network.plan.name}, from {self.run})"
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes, in the order of the columns of `predict_proba`; empty for a regression."""
-        return self.data.class_names
+    def classes(self) -> NDArray[Any]:
+        """The classes as the data had them, in the order of the columns of `predict_proba`; none in a regression.
+
+        Whole numbers and truth values of arrays stay what they were; other classes are texts.
+        """
+        names = self.data.class_names
+        match self.data.label_kind:
+            case "whole number":
+                return np.array([int(name) for name in names])
+            case "truth value":
+                return np.array([name == "True" for name in names])
+        return np.asarray(names, dtype=np.str_)
 
     @property
     def data(self) -> DataRecord:
@@ -154,11 +163,11 @@ class TrainedModel:
         return probabilities
 
     def predict(self, inputs: Inputs) -> NDArray[Any]:
-        """The name of the most probable class, or the predicted number, for each sample."""
+        """The most probable class, as the training data had it, or the predicted number, for each sample."""
         outputs = self.outputs(inputs)
         if self.data.task == "classification":
-            names: NDArray[Any] = np.asarray(self.data.class_names)[outputs.argmax(1).numpy()]
-            return names
+            labels: NDArray[Any] = self.classes[outputs.argmax(1).numpy()]
+            return labels
         numbers: NDArray[Any] = outputs[:, 0].double().numpy() * self.data.target_std + self.data.target_mean
         return numbers
 
