@@ -1,6 +1,8 @@
 """Records of analyses as files: NAME.json, and NAME.npz beside it for arrays. Free of torch."""
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,6 +12,22 @@ from highwaynet.base.arrays import CHECKSUM, array_fields, pack, unpack
 from highwaynet.base.files import cannot, sha256, write_atomically
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
+
+
+def record_name(question: str, part: str | None = None) -> str:
+    """The name under which the answer to a question is kept: with the part of the data, if it can be asked about any part."""
+    return question if part is None else f"{question}-{part}"
+
+
+def records_in(folder: Path) -> Iterator[Path]:
+    """The files of all records in a folder: those whose JSON has a fingerprint, with their arrays."""
+    for path in folder.glob("*.json"):
+        with suppress(OSError, ValueError, RecursionError):
+            content = json.loads(path.read_bytes())
+            if isinstance(content, dict) and "fingerprint" in content:
+                yield path
+                if CHECKSUM in content:
+                    yield path.with_suffix(".npz")
 
 
 def save_record(folder: Path, name: str, record: BaseModel) -> None:
