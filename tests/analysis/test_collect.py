@@ -115,7 +115,7 @@ def test_records_of_a_network_that_blew_up(tmp_path: Path) -> None:
 
 def test_records_are_saved_loaded_and_drawn_without_torch() -> None:
     code = (
-        "import sys; import highwaynet.runs.record_files, highwaynet.analysis.records, highwaynet.figures.inside, "
+        "import sys; import highwaynet.runs.record_files, highwaynet.analysis.records, highwaynet.figures.cards, "
         "highwaynet.figures.captions; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -132,7 +132,7 @@ def test_the_result_does_not_depend_on_the_batch_size(origin: Origin, monkeypatc
                 parameter.mul_(1.5)
         for size in (7, 30):
             monkeypatch.setattr(flow_module, "BATCH", size)
-            records.append(analyse_flow(network, trained, split, origin=origin, spec=NetworkSpec(**values), samples=29))
+            records.append(analyse_flow(trained, split.spread(29), origin=origin, start=network, spec=NetworkSpec(**values)))
         some, whole = records
         assert (some.samples, some.kind, some.init) == (29, NetworkSpec(**values).kind, NetworkSpec(**values).init)
         assert some.start.loss != some.trained.loss
@@ -204,7 +204,7 @@ def test_numbers_beyond_float32_are_survived(origin: Origin, depth: int) -> None
 
 def test_a_record_is_read_back(origin: Origin) -> None:
     values, shape = KINDS[3]
-    record = analyse_flow(built(values, shape), built(values, shape), noise(shape, 6), origin=origin, spec=NetworkSpec(**values))
+    record = analyse_flow(built(values, shape), noise(shape, 6), origin=origin, start=built(values, shape), spec=NetworkSpec(**values))
     assert FlowRecord.model_validate_json(record.model_dump_json()) == record
     assert record.layers[0] == "layer 1 (ConvPlain)"
     assert record.layers[-1] == "layer 11 (DensePlain)"

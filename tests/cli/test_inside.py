@@ -56,11 +56,11 @@ def test_inspect_without_gates_looks_at_the_rest(name: str, run: Callable[..., P
 
 
 def test_lesion_closes_layers(run: Callable[..., Path], tmp_path: Path, highway: Highway) -> None:
-    result = highway("lesion", run(), "--split", "test", "--what", "layers,pairs,deletions", "--samples", 50, "--json", "--out", "figs")
+    result = highway("lesion", run(), "--split", "test", "--what", "lesions,pairs,deletions", "--samples", 50, "--json", "--out", "figs")
     assert result.returncode == 0, result.stderr
     answer = json.loads(result.stdout)
-    assert len(answer["layers"]["closed"]) == 5
-    assert answer["layers"]["samples"] == 50
+    assert len(answer["lesions"]["closed"]) == 5
+    assert answer["lesions"]["samples"] == 50
     assert len(answer["pairs"]["pair_loss"]) == 5
     assert {path.name for path in (tmp_path / "figs").iterdir()} == {"lesions-test.png", "pairs-test.png", "deletions-test.png"}
     words = highway("lesion", run("fc-residual"), "--out", "figs")
@@ -75,7 +75,7 @@ def test_lesion_of_chosen_layers_together(run: Callable[..., Path], tmp_path: Pa
     assert "without 2" in result.stdout
     single = json.loads(highway("lesion", run(), "--split", "test", "--json").stdout)
     assert json.loads(highway("lesion", run(), "--layers", "2", "--split", "test", "--json").stdout)["closed"]["loss"] == pytest.approx(
-        single["layers"]["closed"][1]["loss"], rel=1e-6
+        single["lesions"]["closed"][1]["loss"], rel=1e-6
     )
 
 
@@ -99,7 +99,7 @@ def test_lesion_of_chosen_layers_together(run: Callable[..., Path], tmp_path: Pa
         ("fc-highway", ["lesion", "--layers", "2", "--what", "pairs"], "--what pairs and --layers 2: choose a study, or layers"),
         ("fc-highway", ["inspect", "--what", "flow", "--classes", "3"], "--classes 3: this is for routing, which is not asked for"),
         ("fc-plain", ["inspect", "--sample", "3"], "--sample 3: this is for gates"),
-        ("fc-highway", ["lesion", "--what", "all"], "--what all: choose of layers, pairs, deletions"),
+        ("fc-highway", ["lesion", "--what", "all"], "--what all: choose of lesions, pairs, deletions"),
     ],
 )
 def test_bad_input_gets_one_sentence(

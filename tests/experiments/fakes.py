@@ -10,7 +10,7 @@ import numpy as np
 
 from highwaynet.analysis.records import About, EvaluationRecord, Flow, FlowRecord, GatesRecord, LesionsRecord, RoutingRecord
 from highwaynet.experiments.claims import Claim, Scale, Verdict
-from highwaynet.experiments.evidence import RECORD_NAMES, Evidence, RunEvidence
+from highwaynet.experiments.evidence import Evidence, RunEvidence, stored_as
 from highwaynet.experiments.kept_runs import ARCHIVE, unpack
 from highwaynet.experiments.records import ClaimRecord, PlanRecord, rule_texts
 from highwaynet.experiments.reproduce import judged
@@ -57,7 +57,7 @@ def write_run(folder: Path, fake: Fake, spec: RunSpec) -> None:
     if lines:
         (folder / "history.jsonl").write_text("\n".join(lines) + "\n")
     for name, record in fake.records.items():
-        RunDirectory(folder).save_record(RECORD_NAMES[name], record)
+        RunDirectory(folder).save_record(stored_as(name), record)
 
 
 def evidence_of(folder: Path, fakes: Mapping[str, Fake], scale: Scale = "laptop", specs: Mapping[str, RunSpec] | None = None) -> Evidence:

@@ -3,11 +3,24 @@
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import Any
 
-from highwaynet.analysis.flow import analyse_flow
-from highwaynet.analysis.gates import analyse_gates
-from highwaynet.analysis.lesions import analyse_deletions, analyse_lesions, analyse_pairs
+from highwaynet.analysis.questions import (
+    DELETIONS,
+    EVALUATION,
+    FLOW,
+    GATES,
+    LESIONS,
+    PAIRS,
+    QUESTIONS,
+    REASONS,
+    REFINEMENT,
+    ROUTING,
+    Need,
+    Question,
+    RecordT,
+)
 from highwaynet.analysis.records import (
     About,
     DeletionsRecord,
@@ -21,8 +34,7 @@ from highwaynet.analysis.records import (
     RefinementRecord,
     RoutingRecord,
 )
-from highwaynet.analysis.refinement import analyse_refinement
-from highwaynet.analysis.routing import analyse_routing, highway_modules
+from highwaynet.analysis.routing import highway_modules
 from highwaynet.analysis.watching import Progress
 from highwaynet.base.errors import InputError, unknown
 from highwaynet.data.dataset import Dataset, Split
@@ -36,13 +48,6 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network, load_start
 from highwaynet.runs.records import Score
 from highwaynet.training.evaluation import evaluate
-
-RecordT = TypeVar("RecordT", bound=Record)
-
-ENOUGH = 10_000
-"""Samples over which refinement is averaged."""
-MANY = 1000
-"""Samples for studies that close many sets of layers."""
 
 
 class Study:
@@ -97,14 +102,9 @@ class Study:
         return count_layers(self.network)
 
     def reason_against(self, question: str) -> str | None:
-        """Why the network cannot be asked this; None if it can."""
-        if question in {"gates", "routing"} and not self.has_gates:
-            return "it has no highway layers, so that there are no transform gates to look at"
-        if question == "routing" and not self.classes:
-            return "it is a regression, which has no classes to compare"
-        if question in {"lesions", "pairs", "deletions"} and not self.closable:
-            return "it has no layers that can be closed; highway and residual layers can"
-        return None
+        """Why the network cannot be asked a question of this name; None if it can."""
+        has: dict[Need, object] = {"gates": self.has_gates, "classes": self.classes, "closable layers": self.closable, "start": True}
+        return next((REASONS[need] for need in QUESTIONS[question].needs if not has[need]), None)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -121,18 +121,19 @@ class Study:
 
     def evaluation(self) -> EvaluationRecord:
         """How well the network does on all parts of the data."""
-
-        def make() -> EvaluationRecord:
-            data = self.data
-            return EvaluationRecord(
-                fingerprint=self._fingerprint,
-                parameters=count_parameters(self.network),
-                train=evaluate(self.network, data.train),
-                validation=evaluate(self.network, data.validation) if data.validation else None,
-                test=evaluate(self.network, data.test),
-            )
-
-        return self._recorded("evaluation", EvaluationRecord, make)
+        known = self.run.load_record(EVALUATION, EvaluationRecord)
+        if known is not None and known.fingerprint == self._fingerprint:
+            return known
+        parts = {part: self.score(part) for part in ("train", "validation", "test") if self.count(part)}
+        made = EvaluationRecord(
+            fingerprint=self._fingerprint,
+            parameters=count_parameters(self.network),
+            train=parts["train"],
+            validation=parts.get("validation"),
+            test=parts["test"],
+        )
+        self._keep(EVALUATION, made)
+        return made
 
     def gates(self, sample: int = 0, progress: Progress | None = None) -> GatesRecord:
         """Which transform gates open over the training data, and for one sample.
@@ -143,12 +144,7 @@ class Study:
         """
         if not isinstance(sample, int) or not 0 <= sample < self.count("train"):
             raise InputError(f"sample = {sample!r}: there are {self.count('train'):,} training samples, numbered from 0")
-        return self._recorded(
-            "gates",
-            GatesRecord,
-            lambda: analyse_gates(self.network, self.data.train, origin=self._origin("train"), sample=sample, progress=progress),
-            still=lambda known: known.sample == sample,
-        )
+        return self.ask(GATES, progress=progress, sample=sample)
 
     def routing(self, progress: Progress | None = None) -> RoutingRecord:
         """How samples of different classes open different gates, over the training data.
@@ -156,20 +152,11 @@ class Study:
         Args:
             progress: Called with (done, total) while the analysis runs.
         """
-        return self._recorded(
-            "routing",
-            RoutingRecord,
-            lambda: analyse_routing(self.network, self.data.train, origin=self._origin("train"), progress=progress),
-        )
+        return self.ask(ROUTING, progress=progress)
 
     def flow(self) -> FlowRecord:
         """Activations and gradients by layer, before and after training."""
-
-        def make() -> FlowRecord:
-            start = load_start(self.run, self._preparation.record)
-            return analyse_flow(start, self.network, self.data.train, origin=self._origin("train"), spec=self.spec.network)
-
-        return self._recorded("flow", FlowRecord, make)
+        return self.ask(FLOW)
 
     def refinement(self, progress: Progress | None = None) -> RefinementRecord:
         """How far each layer's output is from the last one's.
@@ -180,70 +167,90 @@ class Study:
         Raises:
             InputError: If no two layers in a row have the same shape.
         """
-        return self._recorded(
-            "refinement",
-            RefinementRecord,
-            lambda: self._asked(analyse_refinement, self._split("train", ENOUGH), origin=self._origin("train"), progress=progress),
-            still=lambda known: known.samples == self._count("train", ENOUGH),
-        )
+        return self.ask(REFINEMENT, progress=progress)
 
     def lesions(self, part: Part = "train", samples: int | None = None, progress: Progress | None = None) -> LesionsRecord:
         """Loss and accuracy with each single layer closed.
 
         Args:
             part: Which part of the data: train, validation or test.
-            samples: How many samples of it, evenly spaced; all if None.
+            samples: How many samples of it, evenly spaced; by default all, or 1000 for pairs and deletions.
             progress: Called with (done, total) while the analysis runs.
         """
-        return self._recorded(
-            f"lesions-{part}",
-            LesionsRecord,
-            lambda: analyse_lesions(self.network, self._split(part, samples), origin=self._origin(part), progress=progress),
-            still=lambda known: known.samples == self._count(part, samples),
-        )
+        return self.ask(LESIONS, part, samples, progress)
 
-    def pairs(self, part: Part = "train", samples: int | None = MANY, progress: Progress | None = None) -> PairsRecord:
+    def pairs(self, part: Part = "train", samples: int | None = None, progress: Progress | None = None) -> PairsRecord:
         """Loss with each two layers closed, and with each span of layers closed.
 
         Args:
             part: Which part of the data: train, validation or test.
-            samples: How many samples of it, evenly spaced; all if None.
+            samples: How many samples of it, evenly spaced; by default all, or 1000 for pairs and deletions.
             progress: Called with (done, total) while the analysis runs.
         """
-        return self._recorded(
-            f"pairs-{part}",
-            PairsRecord,
-            lambda: self._asked(analyse_pairs, self._split(part, samples), origin=self._origin(part), progress=progress),
-            still=lambda known: known.samples == self._count(part, samples),
-        )
+        return self.ask(PAIRS, part, samples, progress)
 
     def deletions(
-        self, part: Part = "train", samples: int | None = MANY, seed: int = 0, progress: Progress | None = None
+        self, part: Part = "train", samples: int | None = None, seed: int = 0, progress: Progress | None = None
     ) -> DeletionsRecord:
         """Loss and accuracy with many random layers closed, and with layers in another order.
 
         Args:
             part: Which part of the data: train, validation or test.
-            samples: How many samples of it, evenly spaced; all if None.
+            samples: How many samples of it, evenly spaced; by default all, or 1000 for pairs and deletions.
             seed: Seed of the random choices.
             progress: Called with (done, total) while the analysis runs.
         """
-        return self._recorded(
-            f"deletions-{part}",
-            DeletionsRecord,
-            lambda: analyse_deletions(self.network, self._split(part, samples), origin=self._origin(part), seed=seed, progress=progress),
-            still=lambda known: known.samples == self._count(part, samples) and known.seed == seed,
-        )
+        return self.ask(DELETIONS, part, samples, progress, seed=seed)
 
-    def _asked(self, analyse: Callable[..., RecordT], split: Split, **arguments: object) -> RecordT:
-        """An analysis that not every network can be asked; raises InputError with its reason."""
+    def ask(
+        self,
+        question: Question[RecordT],
+        part: Part = "train",
+        samples: int | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> RecordT:
+        """Put a question to the network; the answer is taken from the run directory if it is there and up to date.
+
+        Args:
+            question: What to ask, a row of `questions.QUESTIONS`.
+            part: Which part of the data.
+            samples: How many samples of it, evenly spaced; by default as many as the question usually takes.
+            progress: Called with (done, total) while the analysis runs.
+            **options: Those that the question has.
+
+        Raises:
+            InputError: If the network cannot be asked this, or the data are missing.
+        """
+        if reason := self.reason_against(question.name):
+            raise InputError(f"{self.run.path}: this network cannot be asked about {question.name}: {reason}")
+        if samples is not None and (not isinstance(samples, int) or samples < 1):
+            raise InputError(f"samples = {samples!r}: should be at least 1")
+        wanted = question.samples if samples is None else samples
+        count = self.count(part) if wanted is None else min(wanted, self.count(part))
+        known = self.run.load_record(question.stored_as(part), question.record)
+        asked = {"fingerprint": self._fingerprint, "samples": count} | options
+        if known is not None and all(getattr(known, name) == value for name, value in asked.items()):
+            return known
+        split = self.data.part(part)
+        made = self._analyse(question, split if wanted is None else split.spread(wanted), part, progress, options)
+        self._keep(question.stored_as(part), made)
+        return made
+
+    def _analyse(
+        self, question: Question[RecordT], split: Split, part: Part, progress: Progress | None, options: dict[str, Any]
+    ) -> RecordT:
+        module, function = question.home.split(".")
+        analyse: Callable[..., RecordT] = getattr(import_module(f"highwaynet.analysis.{module}"), function)
+        more = {"start": load_start(self.run, self._preparation.record), "spec": self.spec.network} if "start" in question.needs else {}
         try:
-            return analyse(self.network, split, **arguments)
-        except ValueError as error:
+            return analyse(self.network, split, origin=Origin(self._fingerprint, self._about, part), progress=progress, **options, **more)
+        except ValueError as error:  # not every network can be asked everything
             raise InputError(f"{self.run.path}: {error}") from error
 
-    def _origin(self, part: Part) -> Origin:
-        return Origin(self._fingerprint, self._about, part)
+    def _keep(self, name: str, record: Record) -> None:
+        with suppress(InputError):  # a run that may only be read can still be asked
+            self.run.save_record(name, record)
 
     def count(self, part: Part) -> int:
         """How many samples a part has; known without the data."""
@@ -252,25 +259,3 @@ class Study:
         if part not in counts:
             raise unknown("part of the data", str(part), counts)
         return counts[part]
-
-    def _count(self, part: Part, samples: int | None) -> int:
-        return self.count(part) if samples is None else min(samples, self.count(part))
-
-    def _split(self, part: Part, samples: int | None) -> Split:
-        if samples is not None and (not isinstance(samples, int) or samples < 1):
-            raise InputError(f"samples = {samples!r}: should be at least 1")
-        split = self.data.part(part)
-        return split if samples is None else split.spread(samples)
-
-    def _recorded(
-        self, name: str, kind: type[RecordT], make: Callable[[], RecordT], still: Callable[[RecordT], bool] = lambda known: True
-    ) -> RecordT:
-        if reason := self.reason_against(name.partition("-")[0]):
-            raise InputError(f"{self.run.path}: this network cannot be asked about {name.partition('-')[0]}: {reason}")
-        known = self.run.load_record(name, kind)
-        if known is not None and known.fingerprint == self._fingerprint and still(known):
-            return known
-        made = make()
-        with suppress(InputError):  # a run that may only be read can still be asked
-            self.run.save_record(name, made)
-        return made

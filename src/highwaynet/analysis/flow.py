@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from highwaynet.analysis.records import Flow, FlowRecord, Origin
+from highwaynet.analysis.watching import Progress
 from highwaynet.base.arrays import Numbers
 from highwaynet.base.text import percent
 from highwaynet.data.dataset import Split
@@ -39,32 +40,34 @@ SATURATED_LAYERS = 0.5
 
 
 def analyse_flow(
-    start_network: Network, trained_network: Network, split: Split, *, origin: Origin, spec: NetworkSpec, samples: int = 1000
+    network: Network, split: Split, *, origin: Origin, start: Network, spec: NetworkSpec, progress: Progress | None = None
 ) -> FlowRecord:
-    """The flow through a network before and after training, over samples from all parts of a split.
+    """The flow through a network before and after training.
 
     Args:
-        start_network: As it was before training.
-        trained_network: As it is now.
-        split: Where the samples come from.
+        network: The trained network.
+        split: The samples.
         origin: What the record says about itself.
+        start: The network before training.
         spec: What the network is.
-        samples: How many samples to take.
+        progress: Called with (done, total) while the analysis runs.
 
     Raises:
-        ValueError: There are no samples.
+        ValueError: If there are no samples.
     """
-    chosen = split.spread(samples)
-    (layers, start), (_, trained) = (
-        _measure(network, chosen.batches(BATCH), len(chosen), split.preparation.record) for network in (start_network, trained_network)
-    )
+    found = []
+    for done, moment in enumerate((start, network), start=1):
+        found.append(_measure(moment, split.batches(BATCH), len(split), split.preparation.record))
+        if progress:
+            progress(done, 2)
+    (layers, before), (_, trained) = found
     return FlowRecord(
-        **origin.fields(len(chosen)),
+        **origin.fields(len(split)),
         kind=spec.kind,
         activation=spec.activation,
         init=spec.init,
         layers=layers,
-        start=start,
+        start=before,
         trained=trained,
     )
 

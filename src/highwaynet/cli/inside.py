@@ -30,7 +30,7 @@ class Answers:
     def __init__(self, run: Path, out: Path | None, formats: str, checkpoint: Kept | None) -> None:
         self.formats = names_in("--format", formats, FORMATS)
         self.run = run
-        self.out = out or run.with_name(f"{run.resolve().name}-figures" + (f"-{checkpoint}" if checkpoint else ""))
+        self.out = out or run.with_name(f"{run.resolve().name}-figures" + ("-best" if checkpoint == "best" else ""))
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"--out {self.out}: this is a file; name a folder for the figures")
         self.study = _study(run, checkpoint)

@@ -1,10 +1,11 @@
 """`highway inspect`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from highwaynet.analysis.questions import QUESTIONS, questions_of
 from highwaynet.base.errors import InputError
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.inside import FORMAT, OUT, RUN, Answers, Kept, Told, names_in, need_figures, progress_bar
@@ -12,8 +13,6 @@ from highwaynet.cli.output import CHECKPOINT
 
 if TYPE_CHECKING:
     from highwaynet.analysis.collect import Study
-
-QUESTIONS = ("gates", "routing", "flow", "refinement")
 
 
 def inspect_command(
@@ -41,7 +40,7 @@ def inspect_command(
     Example: highway inspect runs/fc-highway-50-mnist-seed0 --what gates,routing --classes 0,7
     """
     need_figures()
-    wanted = names_in("--what", what, QUESTIONS) if what is not None else None
+    wanted = names_in("--what", what, questions_of("inspect")) if what is not None else None
     use_data_root(data_root)
     answers = Answers(run, out, formats, checkpoint)
     study = answers.study
@@ -63,26 +62,20 @@ def inspect_command(
 
 
 def _ask(answers: Answers, name: str, sample: int, classes: list[int] | None, progress: Told) -> None:
-    study = answers.study
-    match name:
-        case "gates":
-            answers.add(name, study.gates(sample, progress))
-        case "routing":
-            answers.add(name, study.routing(progress), routing={"classes": classes})
-        case "flow":
-            answers.add(name, study.flow())
-        case _:
-            answers.add(name, study.refinement(progress))
+    question = QUESTIONS[name]
+    options: dict[str, Any] = {"sample": sample} if "sample" in question.options else {}
+    answers.add(name, answers.study.ask(question, progress=progress, **options), routing={"classes": classes})
 
 
 def _fitting(study: "Study", wanted: list[str] | None) -> list[str]:
     """The questions that can be asked; raises InputError if one that was asked for cannot."""
-    reasons = {name: reason for name in QUESTIONS if (reason := study.reason_against(name))}
+    all_of_them = questions_of("inspect")
+    reasons = {name: reason for name in all_of_them if (reason := study.reason_against(name))}
     for name in wanted or ():
         if name in reasons:
-            others = ", ".join(other for other in QUESTIONS if other not in reasons)
+            others = ", ".join(other for other in all_of_them if other not in reasons)
             raise InputError(f"--what {name}: {study.run.path} cannot be asked that, {reasons[name]}; choose of {others}")
-    return [name for name in QUESTIONS if name not in reasons and (wanted is None or name in wanted)]
+    return [name for name in all_of_them if name not in reasons and (wanted is None or name in wanted)]
 
 
 def _class_numbers(text: str | None, names: tuple[str, ...]) -> list[int] | None:

@@ -1,17 +1,17 @@
 """`highway lesion`."""
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from highwaynet.analysis.questions import QUESTIONS, questions_of
 from highwaynet.base.errors import InputError
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.inside import FORMAT, OUT, RUN, Answers, Kept, Told, names_in, need_figures, numbers_in, progress_bar
+from highwaynet.cli.inside import FORMAT, OUT, RUN, Answers, Kept, names_in, need_figures, numbers_in, progress_bar
 from highwaynet.cli.output import CHECKPOINT, print_json, print_table
 from highwaynet.data.names import Part
-
-STUDIES = ("layers", "pairs", "deletions")
 
 
 def lesion_command(
@@ -19,13 +19,15 @@ def lesion_command(
     split: Annotated[Part, typer.Option(help="Which part of the data.")] = "train",
     what: Annotated[
         str | None,
-        typer.Option(help="With commas: layers (each alone, the default), pairs (and spans), deletions (and shuffles).", metavar="NAMES"),
+        typer.Option(
+            help="With commas: lesions (single layers, the default), pairs (and spans), deletions (and shuffles).", metavar="NAMES"
+        ),
     ] = None,
     layers: Annotated[
         str | None, typer.Option(help="Instead: close these layers together and evaluate, for instance 3,5-9.", metavar="NUMBERS")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(help="So many samples, evenly spread; by default all for layers, 1000 for pairs and deletions.", min=1)
+        int | None, typer.Option(help="This many samples, evenly spread; by default all for lesions, 1000 for pairs and deletions.", min=1)
     ] = None,
     seed: Annotated[int, typer.Option(help="deletions: seed of the random draws.", min=0)] = 0,
     checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
@@ -42,7 +44,8 @@ def lesion_command(
         need_figures()
     if what is not None and layers is not None:
         raise InputError(f"--what {what} and --layers {layers}: choose a study, or layers to close together")
-    wanted = names_in("--what", "layers" if what is None else what, STUDIES)
+    names = re.sub(r"\blayers\b", "lesions", what or "lesions")  # as they were called before
+    wanted = names_in("--what", names, questions_of("lesion"))
     use_data_root(data_root)
     answers = Answers(run, out, formats, checkpoint)
     study = answers.study
@@ -53,24 +56,12 @@ def lesion_command(
             answers, numbers_in("--layers", layers, study.closable, "layers that can be closed"), split, samples, as_json=as_json
         )
         return
-    for name in STUDIES:
-        if name in wanted:
-            with progress_bar(f"{name} of {run}", "evaluations") as progress:
-                _close(answers, name, split, samples, seed, progress)
+    for name in wanted:
+        with progress_bar(f"{name} of {run}", "evaluations") as progress:
+            question = QUESTIONS[name]
+            options: dict[str, Any] = {"seed": seed} if "seed" in question.options else {}
+            answers.add(name, study.ask(question, split, samples, progress, **options), f"-{split}")
     answers.show(as_json=as_json)
-
-
-def _close(answers: Answers, name: str, split: Part, samples: int | None, seed: int, progress: Told) -> None:
-    from highwaynet.analysis.collect import MANY
-
-    study, ending = answers.study, f"-{split}"
-    match name:
-        case "layers":
-            answers.add(name, study.lesions(split, samples, progress), ending)
-        case "pairs":
-            answers.add(name, study.pairs(split, samples or MANY, progress), ending)
-        case _:
-            answers.add(name, study.deletions(split, samples or MANY, seed, progress), ending)
 
 
 def _close_together(answers: Answers, layers: list[int], split: Part, samples: int | None, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from highwaynet.analysis.questions import DELETIONS, FLOW, GATES, LESIONS, PAIRS, REFINEMENT, ROUTING, Question
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import write_atomically
 from highwaynet.base.text import loss_text
@@ -14,9 +15,11 @@ from highwaynet.cli.output import console, print_json, print_table
 
 if TYPE_CHECKING:
     from highwaynet.analysis.collect import Study
-    from highwaynet.figures.inside import Inside
+    from highwaynet.figures.cards import Found
     from highwaynet.figures.report import ReportedRun
 
+ORDER: tuple[Question[Any], ...] = (GATES, ROUTING, LESIONS, PAIRS, DELETIONS, FLOW, REFINEMENT)
+"""In which a report shows the answers."""
 MOST_FOR_PAIRS = 60
 """With more layers than this, pairs are left out: their number grows with the square."""
 
@@ -77,24 +80,19 @@ def read_run(path: Path) -> "ReportedRun":
     )
 
 
-def _look_inside(study: "Study", progress: Told) -> "Inside":
-    """All that the network can be asked."""
-    from highwaynet.figures.inside import Inside
-
+def _look_inside(study: "Study", progress: Told) -> "Found":
+    """The answers to all questions that the network can be asked."""
     closable = study.closable
-    return Inside(
-        gates=study.gates(progress=progress) if study.has_gates else None,
-        routing=study.routing(progress) if study.has_gates and study.classes else None,
-        lesions=tuple(study.lesions(part, progress=progress) for part in ("train", "test")) if closable else (),
-        pairs=study.pairs(progress=progress) if 1 < closable <= MOST_FOR_PAIRS else None,
-        deletions=study.deletions(progress=progress) if closable > 1 else None,
-        flow=study.flow(),
-        refinement=study.refinement(progress) if closable > 1 else None,
-    )
+    enough = {"pairs": 1 < closable <= MOST_FOR_PAIRS, "deletions": closable > 1, "refinement": closable > 1}
+    return {
+        question.name: [study.ask(question, part, progress=progress) for part in question.reported]
+        for question in ORDER
+        if enough.get(question.name, True) and not study.reason_against(question.name)
+    }
 
 
 def _as_json(run: "ReportedRun") -> dict[str, Any]:
-    inside = {name: record for name, record in vars(run.inside).items() if record}
+    inside = {name: records if len(records) > 1 else records[0] for name, records in run.inside.items()}
     return {"run": run.path, **run.evaluation.model_dump(exclude_none=True), "seconds": run.seconds, "inside": inside}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal
 
+from highwaynet.analysis.questions import EVALUATION, QUESTIONS
 from highwaynet.analysis.records import EvaluationRecord, Record
 from highwaynet.base.errors import InputError
 from highwaynet.experiments.claims import Analysis, Scale
@@ -16,13 +17,11 @@ from highwaynet.runs.records import EpochRecord, Score
 from highwaynet.runs.spec import RunSpec
 
 Status = Literal["finished", "diverged"]
-RECORD_NAMES: dict[Analysis, str] = {
-    "evaluation": "evaluation",
-    "gates": "gates",
-    "routing": "routing",
-    "flow": "flow",
-    "lesions": "lesions-train",
-}
+
+
+def stored_as(question: Analysis) -> str:
+    """The name of an answer's record; claims ask about the training data."""
+    return EVALUATION if question == EVALUATION else QUESTIONS[question].stored_as()
 
 
 class RunEvidence:
@@ -84,9 +83,9 @@ class RunEvidence:
 
     def record(self, name: Analysis, kind: type[RecordT]) -> RecordT:
         """The answer to a question; raises InputError where it is missing."""
-        found = self._run.load_record(RECORD_NAMES[name], kind)
+        found = self._run.load_record(stored_as(name), kind)
         if found is None:
-            raise InputError(f"{self._run.place} has no record {RECORD_NAMES[name]}: run `highway reproduce` again")
+            raise InputError(f"{self._run.place} has no record {stored_as(name)}: run `highway reproduce` again")
         return found
 
 
@@ -121,12 +120,12 @@ Answers = dict[Analysis, Record]
 
 def kept_of(run: RunDirectory, answers: Answers) -> KeptRun:
     """What a claim keeps of a run."""
-    return KeptRun.of(run, {RECORD_NAMES[question]: answer for question, answer in answers.items()})
+    return KeptRun.of(run, {stored_as(question): answer for question, answer in answers.items()})
 
 
 def needs_data(run: RunDirectory, analyses: tuple[Analysis, ...]) -> bool:
     """Whether a run that ended is still to be asked something."""
-    return run.finished and not all(run.has_record(RECORD_NAMES[name]) for name in analyses)
+    return run.finished and not all(run.has_record(stored_as(name)) for name in analyses)
 
 
 def ask(run: RunDirectory, analyses: tuple[Analysis, ...]) -> Answers:

@@ -14,9 +14,9 @@ from highwaynet.analysis.records import EvaluationRecord
 from highwaynet.base.specs import section_in
 from highwaynet.base.text import loss_text, percent
 from highwaynet.data.record import DataRecord
+from highwaynet.figures.cards import Found, cards
 from highwaynet.figures.curves import Curve, draw_curves
 from highwaynet.figures.findings import METRICS, PART_NAMES
-from highwaynet.figures.inside import Inside, cards
 from highwaynet.figures.style import run_colours, to_svg
 from highwaynet.runs.records import EpochRecord
 from highwaynet.runs.spec import RunSpec
@@ -38,7 +38,8 @@ class ReportedRun:
     seconds: float
     environment: dict[str, Any]
     evaluation: EvaluationRecord
-    inside: Inside
+    inside: Found
+    """What was found inside, by question."""
 
 
 def render_report(runs: list[ReportedRun], note: str | None = None) -> str:

@@ -31,7 +31,7 @@ from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import FINAL, Checkpoints, Kept
 from highwaynet.runs.lock import FolderLock
-from highwaynet.runs.record_files import RecordT, load_record, save_record
+from highwaynet.runs.record_files import RecordT, load_record, records_in, save_record
 from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
@@ -39,15 +39,6 @@ from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 DATA, PLAN = "data.json", "plan.json"
 HISTORY, TIMING, EVENTS, ENVIRONMENT = "history.jsonl", "timing.jsonl", "events.log", "environment.json"
 ANALYSIS = "analysis"
-ANALYSES = (
-    "evaluation",
-    "gates",
-    "routing",
-    "flow",
-    "refinement",
-    *(f"{study}-{part}" for study in ("lesions", "pairs", "deletions") for part in ("train", "validation", "test")),
-)
-"""The records that may lie in analysis/."""
 
 
 class RunDirectory:
@@ -155,7 +146,7 @@ class RunDirectory:
     def _remove_own_files(self) -> None:
         # The spec goes last: as long as it is there, the folder counts as a run directory and can be overwritten.
         self.checkpoints.remove_all()
-        own = [self._analysis / f"{name}.{kind}" for name in ANALYSES for kind in ("json", "npz")]
+        own = list(records_in(self._analysis))
         names = (HISTORY, TIMING, ENVIRONMENT, DATA, "data.safetensors", PLAN, EVENTS, SPEC)
         own += [self.path / name for name in names]
         own += self.tensorboard_folder.glob("events.out.tfevents.*")

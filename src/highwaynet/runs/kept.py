@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import decoded, read_bytes
-from highwaynet.runs.directory import ANALYSES, ANALYSIS, HISTORY, RunDirectory, complete_lines, parse_history
-from highwaynet.runs.record_files import RecordT, pack_record, unpack_record
+from highwaynet.runs.directory import ANALYSIS, HISTORY, RunDirectory, complete_lines, parse_history
+from highwaynet.runs.record_files import RecordT, pack_record, records_in, unpack_record
 from highwaynet.runs.records import EpochRecord
 from highwaynet.runs.spec import SPEC, RunSpec, parse_toml, spec_from_values
 
@@ -39,8 +39,7 @@ class KeptRun:
     def in_folder(cls, folder: Path) -> "KeptRun":
         """What is kept in a folder of its own, laid out as a run directory."""
         names = RunDirectory(folder).light_files()
-        records = [f"{ANALYSIS}/{name}.{kind}" for name in ANALYSES for kind in ("json", "npz")]
-        names += [name for name in records if (folder / name).is_file()]
+        names += [f"{ANALYSIS}/{path.name}" for path in records_in(folder / ANALYSIS) if path.is_file()]
         return cls(folder, {name: read_bytes(folder / name) for name in names})
 
     def read_spec(self) -> RunSpec:

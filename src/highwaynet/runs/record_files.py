@@ -1,7 +1,7 @@
 """Records of analyses as files: NAME.json, and NAME.npz beside it for arrays. Free of torch."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +11,22 @@ from highwaynet.base.arrays import CHECKSUM, array_fields, pack, unpack
 from highwaynet.base.files import cannot, sha256, write_atomically
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
+
+
+def record_name(question: str, part: str | None = None) -> str:
+    """The name under which the answer to a question is kept: with the part of the data, if it can be asked about any part."""
+    return question if part is None else f"{question}-{part}"
+
+
+def records_in(folder: Path) -> Iterator[Path]:
+    """The files of all records in a folder, damaged ones too: JSON with a fingerprint, or none at all, and the arrays beside it."""
+    for path in folder.glob("*.json"):
+        try:
+            content = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            content = {"fingerprint": "damaged"}
+        if isinstance(content, dict) and "fingerprint" in content:
+            yield from (path, path.with_suffix(".npz"))
 
 
 def pack_record(name: str, record: BaseModel) -> dict[str, bytes]:

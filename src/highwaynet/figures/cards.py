@@ -1,0 +1,42 @@
+"""What was found inside the network of a run, as pictures with a sentence each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from highwaynet.analysis.records import AnalysisRecord, LesionsRecord
+from highwaynet.figures.drawings import VIEWS
+from highwaynet.figures.style import COLOURS
+
+Found = Mapping[str, Sequence[AnalysisRecord]]
+"""Records of one run by question; several records of a question (lesions of several parts of the data) are drawn into one picture."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A picture on a page."""
+
+    title: str
+    figure: Figure
+    finding: str
+
+
+def cards(found: Found, colour: str = COLOURS[0], *, blocks: bool = False) -> Iterator[Card]:
+    """The pictures for a narrow column; `blocks`: what is closed are residual blocks of two layers."""
+    for record, *others in found.values():
+        view, of_lesions = VIEWS[type(record)], isinstance(record, LesionsRecord)
+        options = {"colour": colour} if of_lesions else {}
+        texts = [_closing(blocks=blocks)] if of_lesions else []
+        texts.append(view.finding(record))
+        for drawing in view.drawings.values():
+            figure = drawing.draw(record, *others, narrow=True, **options)
+            yield Card(drawing.title, figure, " ".join(filter(None, [*texts, drawing.note(record)])))
+            texts = []  # a finding stands below the first picture
+
+
+def _closing(*, blocks: bool) -> str:
+    """What closing means."""
+    if blocks:
+        return "One residual block of two layers at a time is closed, so that only its shortcut is left; blocks are numbered from 1."
+    return "One layer at a time is closed, so that it copies its input; layers that can be closed are numbered from 1."
