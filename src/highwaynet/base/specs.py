@@ -52,10 +52,10 @@ class Spec(BaseModel):
 
 
 def _plain_number(value: Any) -> Any:
-    """A number or list of numpy's as Python's own, also inside a section."""
+    """A single number of numpy's as Python's own, also inside a section."""
     if isinstance(value, dict):
         return {name: _plain_number(inner) for name, inner in value.items()}
-    return value.tolist() if type(value).__module__ == "numpy" and hasattr(value, "tolist") else value
+    return value.item() if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0 else value
 
 
 def section_in(annotation: Any) -> type[BaseModel] | None:
