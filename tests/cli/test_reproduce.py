@@ -116,10 +116,10 @@ def test_what_is_damaged_is_named_with_a_way_out(highway: Highway, fig1: tuple[P
         result = highway(*again)
         assert result.returncode == 2
         assert result.stderr.splitlines()[-1].startswith("highway: ")
-        assert result.stderr.endswith(f" (remove {run}, and the same command makes this run anew)\n")
+        assert result.stderr.endswith(f" (remove {run}, and the same command makes this run again)\n")
         (run / name).write_bytes(content)
     (out / "fig1-smoke" / "plan.json").write_text("{")
-    refused(highway(*again), f"(remove {out / 'fig1-smoke'}, and the same command writes it anew; the runs are elsewhere)")
+    refused(highway(*again), f"(remove {out / 'fig1-smoke'}, and the same command writes it again; the runs are elsewhere)")
 
 
 def test_list_says_what_there_is(highway: Highway, fig1: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:

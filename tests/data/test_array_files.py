@@ -94,7 +94,7 @@ def test_names_that_do_not_match_are_listed(tmp_path: Path) -> None:
     assert "more than one set of samples among its arrays 'inputs', 'targets', 'x', 'y'" in refusal(
         npz(tmp_path, x=X, y=Y, inputs=X, targets=Y)
     )
-    assert "has x_test alone: a test part needs both x_test and y_test" in refusal(npz(tmp_path, x_train=X, y_train=Y, x_test=X))
+    assert "has only x_test: a test part needs both x_test and y_test" in refusal(npz(tmp_path, x_train=X, y_train=Y, x_test=X))
 
 
 @pytest.mark.parametrize(

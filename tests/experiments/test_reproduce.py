@@ -351,7 +351,7 @@ def test_nobody_is_told_to_remove_a_run_because_the_data_are_missing(made: Path,
     for path in (tmp_path / "theirs").rglob("*.safetensors"):
         path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(
-        InputError, match=r" \(leave out the --reuse below which .*theirs.* lies, and the same command makes this run anew\)$"
+        InputError, match=r" \(leave out the --reuse below which .*theirs.* lies, and the same command makes this run again\)$"
     ):
         reproduce(job, 1, Silent())
 

@@ -353,7 +353,8 @@ def test_lesion_findings() -> None:
         "Layer 1 matters most: without it the loss goes from 0.100 to 0.900."
     )
     assert told(lesion_finding, lesions_record([0.3, 0.3, 0.2], part="test")) == (
-        "2 of 2 layers can be closed one at a time with at most 1 % rise of the test loss (0.300). No layer, closed alone, raises the loss."
+        "2 of 2 layers can be closed one at a time with at most 1 % rise of the test loss (0.300). "
+        "Closing any single layer does not raise the loss."
     )
     assert told(lesion_finding, lesions_record([0.0, 0.0, 1e-9])).startswith("1 of 2 layers can be closed")
     assert told(lesion_finding, lesions_record([0.1, 0.2, math.nan])).endswith(
@@ -411,12 +412,12 @@ def test_pairs_findings() -> None:
     assert told(pairs_finding, pairs_of(1.0, pairs, [[2.0, 4.5, 4.6], [nan, 1.005, 1.09], [nan, nan, 1.0]])) == (
         "The longest span of layers that can be closed with at most 1 % rise of the loss (1.00 over 60,000 training samples) "
         "has 1 layer (3), with at most 10 % 2 layers (2 to 3). "
-        "Layers 1 and 2 interact most: closing both changes the loss by +3.50, closing each alone by +1.00 and +0.500."
+        "Layers 1 and 2 interact most: closing both changes the loss by +3.50, closing only one of them by +1.00 and +0.500."
     )
     assert told(pairs_finding, pairs_of(1.0, [[0.5, 0.5], [0.5, 0.5]], [[1.05, 2], [nan, 2]])) == (
         "No layer can be closed with at most 1 % rise of the loss (1.00 over 60,000 training samples); "
         "the longest span that can be closed with at most 10 % has 1 layer (1). "
-        "Layers 1 and 2 interact most: closing both changes the loss by −0.500, closing each alone by −0.500 and −0.500."
+        "Layers 1 and 2 interact most: closing both changes the loss by −0.500, closing only one of them by −0.500 and −0.500."
     )
     assert told(pairs_finding, pairs_of(1.0, [[2.0, 3.0], [3.0, 2.0]], [[2, 3], [nan, 2]])) == (
         "No layer can be closed with at most 10 % rise of the loss (1.00 over 60,000 training samples). "

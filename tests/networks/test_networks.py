@@ -96,7 +96,7 @@ def test_a_spec_is_frozen() -> None:
         ({"dept": 3}, "unknown field 'dept': did you mean 'depth'?"),
         ({"name": "fc-plain", "gate_bias": -1}, "network.gate_bias = -1.0: fc-plain has no gates"),
         ({"name": "fc-residual", "carry": "coupled"}, "network.carry = 'coupled': fc-residual has no gates"),
-        ({"init_std": 0.1}, "network.init_std = 0.1: applies to init = 'normal' alone"),
+        ({"init_std": 0.1}, "network.init_std = 0.1: applies only to init = 'normal'"),
         ({"gate_bias": float("nan")}, "gate_bias = nan: should be a finite number"),
         ({"depth": 100_000, "width": 65_536}, "more than 2³¹ weights"),
         ({"depth": True}, "depth = True: should be a valid integer"),

@@ -301,7 +301,7 @@ def test_where_no_checkpoint_is_intact_nothing_is_touched(tmp_path: Path) -> Non
     (tmp_path / "run" / "events.log").unlink()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(
-        InputError, match=r"no checkpoint of .* is intact \(stop-000000031: .*; step-000000030: .*; step-000000027: .*\): begin anew"
+        InputError, match=r"no checkpoint of .* is intact \(stop-000000031: .*; step-000000030: .*; step-000000027: .*\): start again"
     ):
         train(spec_with(), tmp_path / "run", resume=True)
     (tmp_path / "run" / "events.log").unlink()

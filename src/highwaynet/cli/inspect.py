@@ -26,7 +26,7 @@ def inspect_command(
     classes: Annotated[
         str | None, typer.Option(help="routing: the classes to draw, with commas, by name or number.", metavar="NAMES")
     ] = None,
-    sample: Annotated[int, typer.Option(help="gates: the training sample to show alone, from 0.", min=0)] = 0,
+    sample: Annotated[int, typer.Option(help="gates: the training sample whose gates are shown one by one, from 0.", min=0)] = 0,
     checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
     out: Annotated[Path | None, OUT] = None,
     formats: Annotated[str, FORMAT] = "png",

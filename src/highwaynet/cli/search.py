@@ -142,7 +142,7 @@ def best_command(
     study: Annotated[str, STUDY],
     storage: Annotated[str | None, STORAGE] = None,
     configuration: Annotated[str | None, typer.Option(metavar="LABEL", help="One configuration; by default the best of all.")] = None,
-    top: Annotated[int | None, typer.Option(min=1, max=10, help="With --to: so many of each configuration.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, max=10, help="With --to: this many of each configuration.")] = None,
     to: Annotated[Path | None, typer.Option(help="A folder for a run file of the best of each configuration.")] = None,
 ) -> None:
     """Print the best trial as a run file, which repeats it to the bit.
@@ -183,7 +183,7 @@ def best_command(
 def finals_command(
     study: Annotated[str, STUDY],
     storage: Annotated[str | None, STORAGE] = None,
-    top: Annotated[int, typer.Option(min=1, help="So many settings of each configuration.")] = 10,
+    top: Annotated[int, typer.Option(min=1, help="This many settings of each configuration.")] = 10,
     epochs: Annotated[int | None, typer.Option(min=1, help="Run each so long; by default as long as before.")] = None,
     name: Annotated[str | None, typer.Option(help="The new study's name; by default NAME-finals.")] = None,
 ) -> None:

@@ -68,7 +68,7 @@ def train_command(
     out: Annotated[Path | None, typer.Option(help="The run directory to make; by default a folder below runs/.")] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Train so many networks, which differ in their seed alone, and report best (mean ± std)."),
+        typer.Option(min=1, max=1000, help="Train this many networks that differ only in their seed, and report best (mean ± std)."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, or begin it where there is none yet.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in that directory.")] = False,

@@ -84,7 +84,7 @@ def read_arrays(path: Path, task: Task | None = None) -> ArrayData:
     x, y, *test_names = layouts[0]
     tests = [name for name in test_names if name in there]
     if len(tests) == 1:
-        raise InputError(f"{path} has {tests[0]} alone: a test part needs both {' and '.join(test_names)}")
+        raise InputError(f"{path} has only {tests[0]}: a test part needs both {' and '.join(test_names)}")
     stored = _load(path, [x, y, *tests])
     return pair_up(stored, {name: _where(path, name) for name in stored}, task)
 

@@ -31,33 +31,33 @@ class DataSpec(Spec):
     """Which labels of cifar-100: fine (100 classes, the default) or coarse (20)."""
 
     target: str | None = None
-    """The column of a table that is to be predicted."""
+    """The column of a table to predict."""
 
     task: Task | None = None
-    """classification or regression; found out from the targets where it is left out. Own data alone."""
+    """classification or regression; by default it follows from the targets. Only for your own data."""
 
     resize: Annotated[tuple[Pixels, Pixels], Field(strict=False)] | None = None
-    """Height and width to which the images of a folder are brought, for instance [32, 32]. Needed where they differ in size."""
+    """Height and width to which the images of a folder are resized, for instance [32, 32]. Required if they differ in size."""
 
     colour: Literal["auto", "grey", "colour"] | None = None
     """Channels of the images of a folder: auto (grey if all images are), grey or colour."""
 
     skip_bad: bool | None = None
-    """Leave out images that cannot be read, and say how many, instead of stopping."""
+    """Skip images that cannot be read and report how many, instead of stopping."""
 
     validation: Annotated[float, Field(ge=0, le=0.5)] = 0.1
-    """Share of the training samples that is kept for validation, drawn class by class. By default 0.1 of digits and of own data,
-    else 0: the paper trains on everything."""
+    """Share of the training samples that is kept for validation, drawn class by class. By default 0.1 for digits and for your own data,
+    and 0 for the other data sets: the paper trains on everything."""
 
     test: Annotated[float, Field(gt=0, le=0.5)] | None = None
-    """Share of own data that is kept for testing, where they have no test part of their own (default 0.2)."""
+    """Share of your own data that is kept for testing, if they have no test part (default 0.2)."""
 
     split_seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Seed of these draws. Apart from the run's seed, so that runs with other seeds see the same division."""
+    """Seed of these draws. It is independent of the run's seed, so that runs with different seeds use the same division."""
 
     preprocessing: Annotated[tuple[Step, ...], Field(strict=False)] | None = None
-    """Steps from raw inputs to what the network sees: scale, standardise, gcn, mean-image, zca. By default scale for images, standardise
-    for arrays of numbers; tables have their own rule."""
+    """Preprocessing steps, in order: scale, standardise, gcn, mean-image, zca. By default scale for images and standardise for arrays of
+    features; tables have their own rule."""
 
     @property
     def title(self) -> str:

@@ -27,7 +27,7 @@ MOST_MEMBER_BYTES = 64 * 2**20
 MOST_MEMBERS = 30_000
 EARLIEST = (1980, 1, 1, 0, 0, 0)
 """The time of every member: the first one that the format knows, so that equal files give equal bytes."""
-WAY_OUT = "get the file again, or run `highway reproduce` again, which writes it anew"
+WAY_OUT = "get the file again, or run `highway reproduce` again, which writes it again"
 
 _END = struct.Struct("<4s4H2LH")
 """The record at the end of an archive: mark, disks, numbers of members, length and position of the directory, length of a comment."""

@@ -132,7 +132,7 @@ def check_folder(folder: Path, claim: Claim, scale: Scale) -> None:
     try:
         plan = load_plan(folder)
     except InputError as error:
-        raise InputError(f"{error} (remove {folder}, and the same command writes it anew; the runs are elsewhere)") from error
+        raise InputError(f"{error} (remove {folder}, and the same command writes it again; the runs are elsewhere)") from error
     if plan is None and folder.is_dir() and not all(is_leftover(path) for path in folder.iterdir()):
         raise InputError(f"{folder} has no {PLAN}, but holds something: name another folder with --out, or remove it")
     if plan is not None and (plan.claim, plan.scale) != (claim.name, scale):

@@ -168,7 +168,7 @@ def _collect(job: Job, display: Display) -> Evidence:
             answers = _asked(run, directory, display)
         except InputError as error:
             Fits().check(run.spec)  # where the data are what is missing, that is said instead
-            raise InputError(f"{error} ({_way_out(job, run)}, and the same command makes this run anew)") from error
+            raise InputError(f"{error} ({_way_out(job, run)}, and the same command makes this run again)") from error
         kept[run.label] = kept_of(directory, answers)
         statuses[run.label] = "finished" if directory.finished else "diverged"
     write_runs(job.folder, kept)

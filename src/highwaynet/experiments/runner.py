@@ -44,7 +44,7 @@ class Failures:
 
     def give_up(self, label: str, path: Path, reason: str) -> None:
         """Trying again would not help."""
-        self.final[path] = f"the run {label} failed: {reason}; the same command goes on with it, or begins it anew if you remove {path}"
+        self.final[path] = f"the run {label} failed: {reason}; the same command continues it, or starts it again if you remove {path}"
 
 
 @dataclass(frozen=True)

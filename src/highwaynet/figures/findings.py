@@ -70,7 +70,7 @@ def lesion_finding(record: LesionsRecord) -> str:
         text += f", {idle} with at most 0.1 percentage points' fall of the {part} accuracy ({percent(intact.accuracy)})"
     worst = max(range(len(losses)), key=lambda index: losses[index])
     if losses[worst] <= intact.loss:
-        return f"{text}. No layer, closed alone, raises the loss."
+        return f"{text}. Closing any single layer does not raise the loss."
     return f"{text}. Layer {worst + 1} matters most: without it the loss goes from {loss_text(intact.loss)} to {loss_text(losses[worst])}."
 
 
@@ -187,7 +187,7 @@ def _interaction(record: PairsRecord) -> str:
         return " No two layers interact: closing both changes the loss by the sum of what closing each does."
     return (
         f" Layers {one + 1} and {other + 1} interact most: closing both changes the loss by {_signed(rise[one, other])}, "
-        f"closing each alone by {_signed(alone[one])} and {_signed(alone[other])}."
+        f"closing only one of them by {_signed(alone[one])} and {_signed(alone[other])}."
     )
 
 

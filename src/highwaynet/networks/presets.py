@@ -249,7 +249,7 @@ PRESETS: dict[str, Preset] = {
     "all-cnn": Preset(
         drawing="all-cnn",
         kind="plain",
-        summary="All-CNN-C: convolutions alone, with strides in place of pooling",
+        summary="All-CNN-C: only convolutions, with strides instead of pooling",
         origins={"paper": "Springenberg et al. 2014; no ReLU behind the last convolution"},
         settings=_START | {"dropout", "activation"},
         made_for=CIFAR,

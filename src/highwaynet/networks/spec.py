@@ -26,14 +26,14 @@ class NetworkSpec(Spec):
     _section: ClassVar[str] = "network."
 
     name: str = "fc-highway"
-    """Which network; `highway networks` lists them."""
+    """Name of the network; `highway networks` lists them."""
 
     variant: Variant | None = None
     """Convolutional networks: paper (clean, the default), released (with the quirks of the authors' files), 2016 (residual networks)."""
 
     depth: Annotated[int, Field(ge=1, le=100_000)] = 50
-    """Dense networks: number of layers before the softmax, one plain layer that sets the width, then depth − 1 of the network's kind.
-    Convolutional networks have a fixed depth, counted as in their papers, with the softmax."""
+    """Dense networks: number of layers before the softmax: one plain layer that sets the width, then depth − 1 layers of the network's
+    kind. Convolutional networks have a fixed depth, counted as in their papers, including the softmax."""
 
     width: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """Dense networks: blocks (units) per layer. The paper's thin networks: 50 for highway, 71 for plain."""
@@ -42,29 +42,30 @@ class NetworkSpec(Spec):
     """Activation of the block state H: tanh, relu, sigmoid or identity. By default tanh in dense and relu in convolutional networks."""
 
     init: Init = "glorot-uniform"
-    """Start of the weights: glorot-uniform, glorot-normal, he, orthogonal or normal. By default he for relu, else glorot-uniform."""
+    """Initialisation of the weights: glorot-uniform, glorot-normal, he, orthogonal or normal. By default he for relu, otherwise
+    glorot-uniform."""
 
     init_std: Annotated[float, Field(gt=0)] | None = None
-    """Standard deviation of the zero-mean start weights, for init = normal alone (default 0.05)."""
+    """Standard deviation of the zero-mean start weights; only for init = normal (default 0.05)."""
 
     gate_bias: Annotated[float, Field(ge=-1000, le=1000)] | Literal["auto"] | None = None
-    """Start value b_T of the transform gate biases, a number or auto (a rule of depth); highway networks alone."""
+    """Start value b_T of the transform gate biases, a number or auto (a rule of depth). Highway networks only."""
 
     carry: Carry | None = None
-    """Carry gate: coupled (C = 1 − T, as in the paper) or independent; highway networks alone."""
+    """Carry gate: coupled (C = 1 − T, as in the paper) or independent. Highway networks only."""
 
     head: Literal["gap", "dense"] | None = None
     """highway-a and -b and their twins: a 1×1 convolution before global average pooling (gap), or a dense layer behind it (dense)."""
 
     dropout: Annotated[tuple[Annotated[float, Field(ge=0, lt=1)], ...], Field(strict=False)] | None = None
-    """Probability of dropout at each of the network's places. Dense networks have two, behind the first layer and before the softmax;
-    convolutional ones for instance [0.0, 0.05, 0.1, 0.2], for the input and behind each of three stages."""
+    """Probability of dropout at each of the network's places. Dense networks have two: after the first layer and before the softmax.
+    Convolutional networks have, for instance, [0.0, 0.05, 0.1, 0.2]: for the input and after each of three stages."""
 
     shortcut: Shortcut | None = None
-    """Convolutional residual networks: how x changes shape where it must, pad (zero maps) or project (a 1×1 convolution)."""
+    """Convolutional residual networks: how the shortcut changes shape if it has to: pad (zero maps) or project (a 1×1 convolution)."""
 
     deep_supervision: bool | None = None
-    """Plain convolutional networks: give each stage but the last a companion classifier, whose loss helps while training."""
+    """Plain convolutional networks: add a companion classifier to each stage but the last; its loss helps during training."""
 
     @property
     def preset(self) -> Preset:
@@ -119,7 +120,7 @@ class NetworkSpec(Spec):
     def _check(self) -> "NetworkSpec":
         self._check_applicable()
         if self.init_std is not None and self.init != "normal":
-            raise ValueError(f"network.init_std = {self.init_std}: applies to init = 'normal' alone, not to {self.init!r}")
+            raise ValueError(f"network.init_std = {self.init_std}: applies only to init = 'normal', not to {self.init!r}")
         if self.depth * (self.width or 0) ** 2 > MAX_PARAMETERS:
             raise ValueError(f"network.depth = {self.depth} with network.width = {self.width}: more than 2³¹ weights; reduce one")
         return self

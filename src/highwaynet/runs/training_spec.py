@@ -24,29 +24,29 @@ class TrainingSpec(Spec):
     network. By default quick for convolutional networks, and the settings below for dense ones."""
 
     epochs: Annotated[int, Field(ge=0, le=1_000_000)] = 30
-    """Passes over the training data. A recipe keeps its shape when they are fewer. 0 keeps the weights that the run starts with."""
+    """Passes over the training data. A recipe keeps its shape if you choose fewer. 0 keeps the weights that the run starts with."""
 
     batch_size: Annotated[int, Field(ge=1)] = 32
-    """Samples per step; left alone, all training samples where there are fewer. The last batch of an epoch may be smaller."""
+    """Samples per step. The default is reduced if there are fewer training samples. The last batch of an epoch may be smaller."""
 
     optimiser: Literal["sgd", "rmsprop", "adamw"] = "sgd"
     """sgd, rmsprop or adamw."""
 
     learning_rate: Annotated[float, Field(gt=0, le=1e6)] = 0.2
-    """Learning rate at its highest. By default the recipe's; without one 0.2 for dense highway networks, 0.003 for dense plain and
-    residual ones."""
+    """Peak learning rate. By default that of the recipe; without a recipe 0.2 for dense highway networks and 0.003 for dense plain and
+    residual networks."""
 
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Momentum; 0 is plain SGD. For adamw the first of its two averages."""
+    """Momentum; 0 is plain SGD. For adamw, beta1."""
 
     nesterov: bool = False
-    """Nesterov's momentum instead of the classical one; sgd alone."""
+    """Use Nesterov's momentum instead of classical momentum; only for sgd."""
 
     smoothing: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """How slowly the mean square of the gradients changes: rmsprop (default 0.99), adamw (default 0.999)."""
+    """Smoothing of the mean squared gradients: alpha of rmsprop (default 0.99), beta2 of adamw (default 0.999)."""
 
     weight_decay: Annotated[float, Field(ge=0, le=10)] = 0.0
-    """Weight decay: sgd and rmsprop add this share of each weight to its gradient, adamw takes it off directly."""
+    """Weight decay: sgd and rmsprop add this multiple of each weight to its gradient, adamw subtracts it from the weight."""
 
     bias_rate: Factor = 1.0
     """Learning rate of biases (and of batch norm) as a multiple of that of the weights."""
@@ -71,33 +71,33 @@ class TrainingSpec(Spec):
     """multi-step: when the learning rate falls. Numbers below 1 are shares of the run, others are counted in `schedule_in`."""
 
     schedule_in: Literal["steps", "epochs"] = "steps"
-    """Whether the learning rate changes from step to step or from epoch to epoch, and what milestones count."""
+    """Whether the learning rate changes every step or every epoch, and the unit of the milestones."""
 
     warm_up: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of the run in which the learning rate first rises, in a line, from near 0."""
+    """Share of the run in which the learning rate first rises linearly from near 0."""
 
     clip_norm: Annotated[float, Field(gt=0)] | None = None
-    """Longest gradient, over all parameters together: longer ones are shortened to it."""
+    """Largest norm of the gradient over all parameters; a longer gradient is scaled down to it."""
 
     clip_value: Annotated[float, Field(gt=0)] | None = None
-    """Largest number in a gradient: larger ones are cut to it, of either sign."""
+    """Largest absolute value in a gradient; larger values are clipped to it."""
 
     on_divergence: Literal["stop", "rewind", "ignore"] = "stop"
-    """What happens when the loss is no longer finite: stop; rewind, which goes back to the last checkpoint and halves the learning rate; or
+    """What to do if the loss is no longer finite: stop; rewind, which returns to the last checkpoint and halves the learning rate; or
     ignore."""
 
     max_rewinds: Annotated[int, Field(ge=1, le=100)] = 5
-    """on_divergence = rewind: how often, before the run stops all the same."""
+    """on_divergence = rewind: how many times, before the run stops anyway."""
 
     patience: Annotated[int, Field(ge=1)] | None = None
-    """Early stopping: end the run after so many epochs without a lower validation loss (training loss where nothing is kept for
-    validation)."""
+    """Early stopping: end the run after this many epochs without a lower validation loss (or training loss, without validation
+    data)."""
 
     objective: str | None = None
     """The name of an objective of your own, which was given in Python (`objective=`); by default cross-entropy, or squared error."""
 
     companion_weight: Annotated[float, Field(ge=0, le=100)] = 0.3
-    """Networks with deep supervision: weight of each companion's loss at the start; it falls in a line to 0."""
+    """Networks with deep supervision: weight of each companion's loss at the start; it falls linearly to 0."""
 
     crop: Annotated[int, Field(ge=0, le=1024)] = 0
     """Augmentation of images: pad with this many zeros on each side and cut out the original size at a random place."""
@@ -106,30 +106,30 @@ class TrainingSpec(Spec):
     """Augmentation of images: flip left and right with probability 1/2."""
 
     rotate: Annotated[float, Field(ge=0, le=180)] = 0.0
-    """Augmentation of images: turn by a random angle of at most so many degrees."""
+    """Augmentation of images: rotate by a random angle of at most this many degrees."""
 
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Threads to compute with; by default all cores, and the run's spec says how many. Equal numbers to the bit need equally many."""
+    """Number of threads; by default all cores, and spec.toml records how many. Bit-for-bit equal results need the same number."""
 
     device: str | None = None
-    """What computes: cpu, cuda, cuda:1, mps. By default a GPU that CUDA finds, else the processor."""
+    """Device: cpu, cuda, cuda:1, mps. By default a GPU that CUDA finds, otherwise the CPU."""
 
     precision: Literal["float32", "float64", "bfloat16", "float16"] = "float32"
-    """Numbers to compute with. bfloat16 and float16 are mixed: weights and validation stay in float32."""
+    """Number format. bfloat16 and float16 are mixed precision: weights and validation stay in float32."""
 
     compile: bool = False
-    """Compile the network with torch.compile before the first step; that takes a while and pays on a GPU."""
+    """Compile the network with torch.compile before the first step; this takes a while and pays off on a GPU."""
 
     recompute: bool = False
-    """For extreme depth: keep activations at a few layers alone and compute the others again in the backward pass. Memory then grows with
-    the square root of depth, and a step takes about a third longer; the numbers stay the same."""
+    """For extreme depth: keep the activations of a few layers only, and recompute the others in the backward pass. Memory then grows with
+    the square root of the depth, and a step takes about a third longer. The results are the same."""
 
     checkpoint: str | None = None
-    """How often the run's state is saved, so that it can be resumed: a number of steps, epochs or minutes, for instance "500 steps". By
-    default every minute; with on_divergence = rewind every epoch, so that where it goes back to does not depend on the clock."""
+    """How often the run's state is saved for resuming: a number of steps, epochs or minutes, for instance "500 steps". By default every
+    minute; with on_divergence = rewind every epoch, so that the place it returns to does not depend on the clock."""
 
     keep: Annotated[int, Field(ge=1, le=1000)] = 2
-    """How many saved states are kept; the weights with the lowest validation loss are kept besides."""
+    """How many saved states are kept, in addition to the weights with the lowest validation loss."""
 
     tensorboard: bool = False
     """Also write losses, learning rate and speed as TensorBoard events; needs the extra tensorboard."""

@@ -172,7 +172,7 @@ class Saver:
             self._state.saved_step = int(self._world.lead(self._newest_step)) or None
             return Restored(record, refused)
         if refused:
-            raise InputError(f"no checkpoint of {self._run.path} is intact ({'; '.join(refused)}): begin anew with --overwrite")
+            raise InputError(f"no checkpoint of {self._run.path} is intact ({'; '.join(refused)}): start again with --overwrite")
         self._world.lead(lambda: self._cut_history(0, 0, 0))
         return Restored(None, refused)
 

@@ -86,7 +86,7 @@ class TrainingState:
         """Be as the checkpoint says; raises InputError, with nothing changed, if it is of another network."""
         progress = record.progress
         if progress is None:
-            raise InputError("it holds weights alone, from which a run cannot go on")
+            raise InputError("it holds only weights, from which a run cannot continue")
         kept = {prefix: _under(prefix, tensors) for prefix in (WEIGHTS, OBJECTIVE)}
         for prefix, module, what in ((WEIGHTS, self.network, "network"), (OBJECTIVE, self.objective, "objective")):
             if _shapes(module.state_dict()) != _shapes(kept[prefix]):
