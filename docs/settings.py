@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from highwaynet.base.specs import VARYING
+from highwaynet.base.specs import Mark
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.spec import RunSpec, StartSpec
@@ -42,7 +42,7 @@ def _item(name: str, meaning: str | None, default: str) -> list[str]:
 def _rows(spec: type[BaseModel], section: str) -> list[str]:
     rows = []
     for name, field in spec.model_fields.items():
-        none = field.default is None or field.default is PydanticUndefined or name in VARYING
+        none = field.default is None or field.default is PydanticUndefined or Mark.VARIES in field.metadata
         default = "" if none else f"`{_toml(field.default)}`"
         rows += _item(f"{section}{name}", field.description, default)
     return rows

@@ -1,5 +1,6 @@
 """What all specs share: frozen pydantic models whose field docstrings are the help, and one sentence for a wrong value."""
 
+from enum import Enum
 from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -15,21 +16,18 @@ _PLAIN_WORDS = {
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 
-VARYING = {
-    "width",
-    "depth",
-    "activation",
-    "init",
-    "epochs",
-    "batch_size",
-    "optimiser",
-    "learning_rate",
-    "momentum",
-    "schedule",
-    "decay",
-    "validation",
-}
-"""Fields whose default depends on others; their docstring says how."""
+
+class Mark(Enum):
+    """What is to be known about a field besides its value: written into its annotation, read with `marked`."""
+
+    VARIES = "its default depends on other fields; its docstring says how"
+    HOW = "it says how a run is computed and kept, not what is learned: it stays if another recipe is chosen"
+    INDIFFERENT = "runs that differ in it only compute the same"
+
+
+def marked(spec: type[BaseModel], mark: Mark) -> frozenset[str]:
+    """The names of a spec's fields that have a mark."""
+    return frozenset(name for name, field in spec.model_fields.items() if mark in field.metadata)
 
 
 class Spec(BaseModel):
@@ -73,7 +71,7 @@ def named(spec: type[BaseModel], values: Any) -> str | None:
 def help_for(spec: type[BaseModel], field: str) -> str:
     """The docstring of a field and its default, for `--help` and the documentation."""
     known = spec.model_fields[field]
-    default = "" if known.default in {None, ()} or field in VARYING else f" [default: {known.default}]"
+    default = "" if known.default in {None, ()} or Mark.VARIES in known.metadata else f" [default: {known.default}]"
     return f"{known.description}{default}"
 
 

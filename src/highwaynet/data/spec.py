@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from highwaynet.base.errors import InputError, unknown
-from highwaynet.base.specs import Spec, named, validated
+from highwaynet.base.specs import Mark, Spec, named, validated
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.names import Step, Task
 
@@ -45,7 +45,7 @@ class DataSpec(Spec):
     skip_bad: bool | None = None
     """Skip images that cannot be read and report how many, instead of stopping."""
 
-    validation: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+    validation: Annotated[float, Field(ge=0, le=0.5), Mark.VARIES] = 0.1
     """Share of the training samples that is kept for validation, drawn class by class. By default 0.1 for digits and for your own data,
     and 0 for the other data sets: the paper trains on everything."""
 

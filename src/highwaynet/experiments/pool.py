@@ -7,14 +7,16 @@ from pathlib import Path
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import sha256
+from highwaynet.base.specs import Mark, marked
 from highwaynet.experiments.claims import Run
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.spec import SPEC, RunSpec
+from highwaynet.runs.training_spec import TrainingSpec
 
 RUNS = "runs"
 """The folder of all claims' runs."""
-INDIFFERENT = {"threads", "device", "keep", "checkpoint", "tensorboard", "compile", "recompute"}
-"""Training settings that say how to compute, not what."""
+INDIFFERENT = marked(TrainingSpec, Mark.INDIFFERENT)
+"""Training settings that do not change what a run computes."""
 
 
 def key_of(spec: RunSpec) -> str:

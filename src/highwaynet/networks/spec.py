@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from highwaynet.base.errors import unknown
-from highwaynet.base.specs import Spec, named
+from highwaynet.base.specs import Mark, Spec, named
 from highwaynet.layers.names import Activation, Carry, Init, Shortcut
 from highwaynet.networks.presets import PRESETS, Kind, Preset, Variant
 
@@ -31,17 +31,17 @@ class NetworkSpec(Spec):
     variant: Variant | None = None
     """Convolutional networks: paper (clean, the default), released (with the quirks of the authors' files), 2016 (residual networks)."""
 
-    depth: Annotated[int, Field(ge=1, le=100_000)] = 50
+    depth: Annotated[int, Field(ge=1, le=100_000), Mark.VARIES] = 50
     """Dense networks: number of layers before the softmax: one plain layer that sets the width, then depth − 1 layers of the network's
     kind. Convolutional networks have a fixed depth, counted as in their papers, including the softmax."""
 
-    width: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    width: Annotated[Annotated[int, Field(ge=1, le=65_536)] | None, Mark.VARIES] = None
     """Dense networks: blocks (units) per layer. The paper's thin networks: 50 for highway, 71 for plain."""
 
-    activation: Activation = "tanh"
+    activation: Annotated[Activation, Mark.VARIES] = "tanh"
     """Activation of the block state H: tanh, relu, sigmoid or identity. By default tanh in dense and relu in convolutional networks."""
 
-    init: Init = "glorot-uniform"
+    init: Annotated[Init, Mark.VARIES] = "glorot-uniform"
     """Initialisation of the weights: glorot-uniform, glorot-normal, he, orthogonal or normal. By default he for relu, otherwise
     glorot-uniform."""
 

@@ -3,11 +3,14 @@
 from typing import Any
 
 from highwaynet.base.errors import InputError
+from highwaynet.base.specs import Mark, marked
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.recipes import recipes_of
-from highwaynet.runs.training_spec import COMPUTING, TrainingSpec
+from highwaynet.runs.training_spec import TrainingSpec
+
+COMPUTING = marked(TrainingSpec, Mark.HOW)
 
 DEPENDENT = {
     "network.name": ("network.width", "network.gate_bias", "network.carry"),

@@ -5,11 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from highwaynet.base.specs import Spec
+from highwaynet.base.specs import Mark, Spec
 from highwaynet.runs.interval import Interval
-
-COMPUTING = ("threads", "device", "precision", "compile", "recompute", "checkpoint", "keep", "tensorboard")
-"""Fields that say how a run is computed and kept, not what is learned: they stay when another recipe is chosen."""
 
 Factor = Annotated[float, Field(ge=0, le=1000)]
 
@@ -23,20 +20,20 @@ class TrainingSpec(Spec):
     """A named way to train: paper, released or quick (warm-up and one cycle, for few epochs). `highway networks NAME` says which fit a
     network. By default quick for convolutional networks, and the settings below for dense ones."""
 
-    epochs: Annotated[int, Field(ge=0, le=1_000_000)] = 30
+    epochs: Annotated[int, Field(ge=0, le=1_000_000), Mark.VARIES] = 30
     """Passes over the training data. A recipe keeps its shape if you choose fewer. 0 keeps the weights that the run starts with."""
 
-    batch_size: Annotated[int, Field(ge=1)] = 32
+    batch_size: Annotated[int, Field(ge=1), Mark.VARIES] = 32
     """Samples per step. The default is reduced if there are fewer training samples. The last batch of an epoch may be smaller."""
 
-    optimiser: Literal["sgd", "rmsprop", "adamw"] = "sgd"
+    optimiser: Annotated[Literal["sgd", "rmsprop", "adamw"], Mark.VARIES] = "sgd"
     """sgd, rmsprop or adamw."""
 
-    learning_rate: Annotated[float, Field(gt=0, le=1e6)] = 0.2
+    learning_rate: Annotated[float, Field(gt=0, le=1e6), Mark.VARIES] = 0.2
     """Peak learning rate. By default that of the recipe; without a recipe 0.2 for dense highway networks and 0.003 for dense plain and
     residual networks."""
 
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    momentum: Annotated[float, Field(ge=0, lt=1), Mark.VARIES] = 0.9
     """Momentum; 0 is plain SGD. For adamw, beta1."""
 
     nesterov: bool = False
@@ -60,10 +57,10 @@ class TrainingSpec(Spec):
     head_decay: Factor = 1.0
     """Weight decay of the last layer's weights as a multiple of that of the others."""
 
-    schedule: Literal["exponential", "multi-step", "one-cycle"] = "exponential"
+    schedule: Annotated[Literal["exponential", "multi-step", "one-cycle"], Mark.VARIES] = "exponential"
     """How the learning rate falls: exponential, multi-step (at the milestones), or one-cycle (a half cosine down to 0)."""
 
-    decay: Annotated[float, Field(gt=0, le=1)] = 0.1
+    decay: Annotated[float, Field(gt=0, le=1), Mark.VARIES] = 0.1
     """exponential: ratio of the last to the first learning rate, 1 keeps it constant; multi-step: factor at each milestone; one-cycle
     does not use it."""
 
@@ -108,30 +105,30 @@ class TrainingSpec(Spec):
     rotate: Annotated[float, Field(ge=0, le=180)] = 0.0
     """Augmentation of images: rotate by a random angle of at most this many degrees."""
 
-    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    threads: Annotated[Annotated[int, Field(ge=1, le=1024)] | None, Mark.HOW, Mark.INDIFFERENT] = None
     """Number of threads; by default all cores, and spec.toml records how many. Bit-for-bit equal results need the same number."""
 
-    device: str | None = None
+    device: Annotated[str | None, Mark.HOW, Mark.INDIFFERENT] = None
     """Device: cpu, cuda, cuda:1, mps. By default a GPU that CUDA finds, otherwise the CPU."""
 
-    precision: Literal["float32", "float64", "bfloat16", "float16"] = "float32"
+    precision: Annotated[Literal["float32", "float64", "bfloat16", "float16"], Mark.HOW] = "float32"
     """Number format. bfloat16 and float16 are mixed precision: weights and validation stay in float32."""
 
-    compile: bool = False
+    compile: Annotated[bool, Mark.HOW, Mark.INDIFFERENT] = False
     """Compile the network with torch.compile before the first step; this takes a while and pays off on a GPU."""
 
-    recompute: bool = False
+    recompute: Annotated[bool, Mark.HOW, Mark.INDIFFERENT] = False
     """For extreme depth: keep the activations of a few layers only, and recompute the others in the backward pass. Memory then grows with
     the square root of the depth, and a step takes about a third longer. The results are the same."""
 
-    checkpoint: str | None = None
+    checkpoint: Annotated[str | None, Mark.HOW, Mark.INDIFFERENT] = None
     """How often the run's state is saved for resuming: a number of steps, epochs or minutes, for instance "500 steps". By default every
     minute; with on_divergence = rewind every epoch, so that the place it returns to does not depend on the clock."""
 
-    keep: Annotated[int, Field(ge=1, le=1000)] = 2
+    keep: Annotated[int, Field(ge=1, le=1000), Mark.HOW, Mark.INDIFFERENT] = 2
     """How many saved states are kept, in addition to the weights with the lowest validation loss."""
 
-    tensorboard: bool = False
+    tensorboard: Annotated[bool, Mark.HOW, Mark.INDIFFERENT] = False
     """Also write losses, learning rate and speed as TensorBoard events; needs the extra tensorboard."""
 
     @property
