@@ -210,7 +210,7 @@ def test_numbers_of_layers(finished_run: Run) -> None:
     ("options", "sentence"),
     [
         ({"without": [9]}, "start.without: layers = [9]: the network has 5 layers that can be removed, numbered from 1"),
-        ({"network": {"depth": 9}}, "network.depth = 9: the parent run has 6; its network is taken over, with RunSpec.from_run"),
+        ({"network": {"depth": 9}}, "network.depth = 9: the parent run has 6, and its network is taken over as it is: leave it out"),
         ({"network": {"name": "fc-plain"}}, "network.name = 'fc-plain': the parent run has 'fc-highway'"),
         ({"checkpoint": "last"}, "start.checkpoint = 'last'"),
     ],

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from highwaynet.analysis.records import AnalysisRecord
 
 FORMATS = ("png", "svg", "pdf")
+MOST = 100_000
+"""No network has more layers."""
 RUN = typer.Argument(help="A run directory.")
 OUT = typer.Option(help="The folder for the figures; by default RUN-figures, beside the run.")
 FORMAT = typer.Option("--format", help="Formats of the figures, with commas: png, svg, pdf.", metavar="NAMES")
@@ -76,8 +78,8 @@ def names_in(option: str, text: str, allowed: tuple[str, ...]) -> list[str]:
     return [name for name in allowed if name in given]
 
 
-def numbers_in(option: str, text: str, count: int, what: str) -> list[int]:
-    """The numbers in a list like 3,5-9, each once; raises InputError for one that is not within 1 … count."""
+def numbers_in(option: str, text: str, count: int | None, what: str) -> list[int]:
+    """The numbers in a list like 3,5-9, each once; raises InputError for one that is not within 1 … count, if that is known."""
     found: set[int] = set()
     for part in (part.strip() for part in text.split(",") if part.strip()):
         first, dash, last = part.partition("-")
@@ -86,8 +88,8 @@ def numbers_in(option: str, text: str, count: int, what: str) -> list[int]:
         ends = int(first), int(last or first)
         if ends[0] > ends[1]:
             raise InputError(f"{option} {part}: a range goes from the smaller number to the larger, {ends[1]}-{ends[0]}")
-        if not 1 <= ends[0] <= ends[1] <= count:
-            raise InputError(f"{option} {part}: there are {count} {what}, numbered from 1")
+        if not 1 <= ends[0] <= ends[1] <= (count or MOST):
+            raise InputError(f"{option} {part}: {f'there are {count} {what},' if count else what} numbered from 1")
         found |= set(range(ends[0], ends[1] + 1))
     if not found:
         raise InputError(f"{option} is empty: give numbers and ranges with commas between, for instance 3,5-9")

@@ -29,7 +29,10 @@ def gather_spec(source: Path | None, flags: dict[str, str | None], settings: lis
     _make_absolute(values)
     if "schema_version" not in values:  # else a run wrote it, and nothing is left out
         values = on_top_of_parent(values)
-    return spec_from_values(values, None if changes else path)
+    spec = spec_from_values(values, None if changes else path)
+    if spec.data.in_memory and path is None and spec.start is None:
+        raise InputError("data.name is missing: name your own data with --data")
+    return spec
 
 
 TEXTS = {"start.run", "data.name", "data.target", "training.checkpoint", "training.device"}

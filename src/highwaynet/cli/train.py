@@ -110,7 +110,7 @@ def train_command(
         "training.tensorboard": "true" if tensorboard else None,
         "seed": seed,
         "start.run": start,
-        "start.without": None if without is None else str(numbers_in("--without", without, 100_000, "numbers")),
+        "start.without": None if without is None else str(numbers_in("--without", without, None, "layers are")),
     }
     use_data_root(data_root)
     spec = gather_spec(config, flags, set_ or [])

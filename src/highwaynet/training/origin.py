@@ -125,7 +125,10 @@ def _from_parent(spec: RunSpec, start: StartSpec) -> Origin:
         fields = [name for name in type(known).model_fields if getattr(known, name) != getattr(spec.network, name)]
         field = fields[0]
         mine, there = getattr(spec.network, field), getattr(known, field)
-        raise InputError(f"network.{field} = {mine!r}: the parent run has {there!r}; its network is taken over, with RunSpec.from_run")
+        raise InputError(
+            f"network.{field} = {mine!r}: the parent run has {there!r}, and its network is taken over as it is: leave it out "
+            "(in Python, RunSpec.from_run fills it in)"
+        )
     try:
         shorter = network.without(start.without) if start.without else network
     except ValueError as error:
