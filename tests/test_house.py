@@ -1,6 +1,7 @@
 """A room imports only from rooms with a lower number, never sideways or up."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,22 @@ def test_no_module_has_the_name_of_a_function() -> None:
 
     modules = {path.stem for path in PACKAGE.glob("*.py")} | {path.name for path in PACKAGE.iterdir() if path.is_dir()} | set(ROOMS)
     assert not modules & set(highwaynet.__all__)
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    """Also named types (an assignment to a capitalised name), in all rooms."""
+    homes: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            names = [node.name] if isinstance(node, ast.ClassDef) and not node.name.startswith("_") else []
+            if isinstance(node, ast.Assign):
+                names = [
+                    target.id for target in node.targets if isinstance(target, ast.Name) and re.fullmatch("[A-Z][a-z]+[A-Za-z]*", target.id)
+                ]
+            for name in names:
+                homes.setdefault(name, []).append(str(path.relative_to(PACKAGE)))
+    shared = {name: places for name, places in homes.items() if len(places) > 1 and not name.endswith("T")}  # type variables
+    assert shared == {}
 
 
 def test_files_are_short() -> None:

@@ -11,9 +11,8 @@ from highwaynet.data.names import Part
 from highwaynet.networks.description import describe
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
-from highwaynet.runs.checkpoints import Kept
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.records import Score
+from highwaynet.runs.records import Kept, Score
 
 
 def evaluate(run: str | PathLike[str], part: Part = "test", *, checkpoint: Kept | None = None, data: Any = None) -> Score:

@@ -18,7 +18,7 @@ from highwaynet.data.dataset import Split
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
 from highwaynet.layers import conv_highway
-from highwaynet.layers.lesion import count_layers, gated_modules
+from highwaynet.layers.lesion import closable_modules, count_layers
 from highwaynet.layers.observation import observe
 from highwaynet.networks.convolutional import CompanionHead, ConvNetwork, GlobalAverage
 from highwaynet.networks.dense import DenseNetwork
@@ -278,7 +278,7 @@ def test_layers_that_are_closed_already_stay_closed(make: Callable[[], tuple[nn.
     network, split = make()
     with lesion(network, [2]):
         record = analyse_lesions(network, split, origin=origin)
-        assert [set(module.closed_layers) for module in gated_modules(network)].count(set()) < len(gated_modules(network))
+        assert [set(module.closed_layers) for module in closable_modules(network)].count(set()) < len(closable_modules(network))
     close(record.intact, closed_score(network, split, [2]))
     close(record.closed[1], record.intact)
     close(record.closed[2], closed_score(network, split, [2, 3]))
@@ -438,14 +438,14 @@ def test_nothing_survives_an_exception(name: str, analyse: Callable[..., object]
     before = network(split.inputs)
     memory = {key: (value.data_ptr(), value.clone()) for key, value in network.state_dict().items()}
     network.train()
-    frozen = gated_modules(network)[0]
+    frozen = closable_modules(network)[0]
     assert isinstance(frozen, nn.Module)
     frozen.eval()
     modes = [module.training for module in network.modules()]
 
     def as_before() -> None:
         assert [module.training for module in network.modules()] == modes
-        assert all(module.closed_layers == frozenset() for module in gated_modules(network))
+        assert all(module.closed_layers == frozenset() for module in closable_modules(network))
         for key, value in network.state_dict().items():
             assert value.data_ptr() == memory[key][0]
             assert torch.equal(value, memory[key][1])

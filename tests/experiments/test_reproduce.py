@@ -309,7 +309,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_runs_without_answers_need_their_data(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[RunSpec] = []
-    monkeypatch.setattr(module.Fits, "check", lambda self, spec: checked.append(spec))
+    monkeypatch.setattr(module.SpecChecks, "check", lambda self, spec: checked.append(spec))
     prepare(CLAIM, "laptop", None, tmp_path, [made / "runs"])
     assert checked == []
     shutil.copytree(made / "runs", tmp_path / "runs")
@@ -345,7 +345,7 @@ def test_nobody_is_told_to_remove_a_run_because_the_data_are_missing(made: Path,
     job = prepare(CLAIM, "laptop", None, tmp_path, [tmp_path / "theirs"])
     with monkeypatch.context() as patch:
         patch.setattr("highwaynet.analysis.collect.load_dataset", lambda *_, **__: missing())
-        patch.setattr(module.Fits, "check", lambda self, spec: missing())
+        patch.setattr(module.SpecChecks, "check", lambda self, spec: missing())
         with pytest.raises(InputError, match=r"^the data are gone$"):
             reproduce(job, 1, Silent())
     for path in (tmp_path / "theirs").rglob("*.safetensors"):

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highwaynet import DenseHighway, Highway, lesion
-from highwaynet.layers.lesion import Gated
+from highwaynet.layers.lesion import Closable
 
 WIDTH = 8
 Make = Callable[[int, float], nn.Module]
@@ -151,7 +151,7 @@ def test_gradcheck(make: Make) -> None:
 @pytest.mark.parametrize("make", ALL)
 def test_lesion_copies_the_input_and_heals(make: Make) -> None:
     layer, x = make(WIDTH, 1.0), torch.randn(16, WIDTH)
-    assert isinstance(layer, Gated)
+    assert isinstance(layer, Closable)
     before = layer(x)
     with lesion(layer, [1]):
         y, t, *c = layer(x, return_gates=True)

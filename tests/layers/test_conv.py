@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from highwaynet import ConvHighway, ConvMaxout, ConvPlain, ConvResidual, DenseMaxout, lesion
 from highwaynet.layers.convolution import channels_last
-from highwaynet.layers.lesion import Gated
+from highwaynet.layers.lesion import Closable
 from highwaynet.layers.shape_change import PadChannels, Subsample
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "identity": lambda x: x}
@@ -105,7 +105,7 @@ class TestConvHighway:
     @pytest.mark.parametrize("carry", ["coupled", "independent"])
     def test_a_closed_layer_copies_its_input(self, carry: str) -> None:
         layer, x = ConvHighway(4, carry=carry), torch.randn(2, 4, 5, 5)
-        assert isinstance(layer, Gated)
+        assert isinstance(layer, Closable)
         open_ = layer(x)
         with lesion(layer, [1]):
             y, t, *c = layer(x, return_gates=True)

@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 
 from highwaynet.search.parent import Team, run_study
 from highwaynet.search.spec import StudySpec, read_study
-from highwaynet.search.status import Standing, seconds_left
+from highwaynet.search.status import StudyStatus, seconds_left
 from highwaynet.search.storage import database_of
 from highwaynet.search.trials import Trials
 from highwaynet.search.worker import Worker
@@ -101,7 +101,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(
 
 def test_sigterm_ends_with_its_own_code(tiny: Callable[..., StudySpec], tmp_path: Path) -> None:
     class Impatient:
-        def show(self, standings: list[Standing], workers: int) -> None:
+        def show(self, standings: list[StudyStatus], workers: int) -> None:
             assert [one.left for one in standings] == [4]
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -150,8 +150,8 @@ def test_order_matters_where_it_does(tiny: Callable[..., StudySpec]) -> None:
 
 
 def test_the_time_that_is_left() -> None:
-    def standing(done: int, running: int, seconds: float) -> Standing:
-        return Standing("x", 10, done, running, 0, 0, None, None, seconds)
+    def standing(done: int, running: int, seconds: float) -> StudyStatus:
+        return StudyStatus("x", 10, done, running, 0, 0, None, None, seconds)
 
     assert seconds_left([standing(0, 2, 0.0)], 2) is None
     assert seconds_left([standing(4, 2, 3.0)], 2) == (6 - 1) * 3 / 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from highwaynet.base.errors import InputError
-from highwaynet.search.configurations import check_runs, configurations, ends, parameters_of, run_spec
+from highwaynet.search.configurations import check_runs, configurations, ends, parameters_of, spec_of_trial
 from highwaynet.search.ready import ready_study
 from highwaynet.search.spec import StudySpec, parse_study
 
@@ -140,8 +140,8 @@ def test_conditions_follow_axes_and_choices(tiny: Callable[..., StudySpec]) -> N
     settings = list(ends(spec, deep))
     assert {"network.init": "he"} in settings
     assert {"network.init": "normal", "network.init_std": 0.1} in settings
-    assert run_spec(spec, deep, settings[1], 7).network.init_std == 0.1
-    assert run_spec(spec, deep, settings[1], 7).seed == 7
+    assert spec_of_trial(spec, deep, settings[1], 7).network.init_std == 0.1
+    assert spec_of_trial(spec, deep, settings[1], 7).seed == 7
 
 
 def test_labels_are_names_of_folders_and_unique(tiny: Callable[..., StudySpec]) -> None:

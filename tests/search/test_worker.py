@@ -17,7 +17,7 @@ from highwaynet.search.drawing import trial_seed
 from highwaynet.search.learning import Pruning
 from highwaynet.search.results import collect
 from highwaynet.search.spec import StudySpec
-from highwaynet.search.trials import Claim, TakenAwayError, Trials
+from highwaynet.search.trials import ClaimedTrial, TakenAwayError, Trials
 from highwaynet.search.worker import run_path
 from highwaynet.training.interruption import Interruption
 from highwaynet.training.loop import train
@@ -156,7 +156,9 @@ def test_a_trial_that_is_taken_away_is_left_alone(
     run_worker(trials)
     assert states(trials) == [(0, "FAIL"), (0, "COMPLETE")]
     assert "error" not in all_of(trials)[0].user_attrs
-    reporter = worker_module.Reporter(trials, Claim(all_of(trials)[1]._trial_id, 0, trials.configurations[0], {}, anew=False), Path("x"), 2)
+    reporter = worker_module.Reporter(
+        trials, ClaimedTrial(all_of(trials)[1]._trial_id, 0, trials.configurations[0], {}, anew=False), Path("x"), 2
+    )
     reporter.step(1)
     reporter.taken_away = True
     with pytest.raises(TakenAwayError):

@@ -20,7 +20,7 @@ from highwaynet.layers.conv_highway import ConvHighway
 from highwaynet.layers.conv_residual import ConvResidual
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_residual import DenseResidual
-from highwaynet.layers.lesion import gated_modules, lesion
+from highwaynet.layers.lesion import closable_modules, lesion
 from highwaynet.layers.stacking import single_layer
 from highwaynet.networks.convolutional import ConvNetwork
 from highwaynet.networks.dense import DenseNetwork
@@ -33,8 +33,8 @@ from highwaynet.training.objective import standard_objective
 Route = tuple[int, ...]
 """For each place the number of the layer that stands there, counted as `lesion` does; negative where that layer is closed."""
 
-Stack = DenseHighway | DenseResidual
-Closable = Stack | ConvHighway | ConvResidual
+ClosableDense = DenseHighway | DenseResidual
+ClosableModule = ClosableDense | ConvHighway | ConvResidual
 
 
 def closing(layers: int, closed: Collection[int]) -> Route:
@@ -94,16 +94,16 @@ def _rerouted(network: nn.Module, route: Route) -> Iterator[None]:
     """The model with its layers as the route says, until the end of the block."""
     with lesion(network, [-number for number in route if number < 0]), ExitStack() as orders:
         before = 0
-        for module in gated_modules(network):
+        for module in closable_modules(network):
             numbers = [abs(number) - before for number in route[before : before + module.num_layers]]
-            if isinstance(module, Stack) and numbers != sorted(numbers):
+            if isinstance(module, ClosableDense) and numbers != sorted(numbers):
                 orders.enter_context(_reordered(module, numbers))
             before += module.num_layers
         yield
 
 
 @contextmanager
-def _reordered(stack: Stack, numbers: Sequence[int]) -> Iterator[None]:
+def _reordered(stack: ClosableDense, numbers: Sequence[int]) -> Iterator[None]:
     """A stack at whose places 1, 2, … stand its layers with these numbers; closed ones are closed at their new places."""
     weight, bias, closed = stack.weight.data, stack.bias.data, stack.closed_layers
     order = [number - 1 for number in numbers]
@@ -118,7 +118,7 @@ def _reordered(stack: Stack, numbers: Sequence[int]) -> Iterator[None]:
 def _stacks(network: nn.Module) -> list[list[int]]:
     """The numbers of the layers of each stack."""
     groups, before = [], 0
-    for module in gated_modules(network):
+    for module in closable_modules(network):
         if type(module) in {DenseHighway, DenseResidual}:  # a parametrised one is of another type: its weights are computed
             groups.append(list(range(before + 1, before + module.num_layers + 1)))
         before += module.num_layers
@@ -133,11 +133,11 @@ class _Chain:
 
     def __init__(self, pieces: Iterable[nn.Module]) -> None:
         self.start: list[nn.Module] = []
-        self._layers: list[tuple[Closable, int]] = []  # for each number the module and the number inside it
+        self._layers: list[tuple[ClosableModule, int]] = []  # for each number the module and the number inside it
         self._behind: list[list[nn.Module]] = []
         self._parts: dict[Route, nn.Module] = {}
         for piece in pieces:
-            if isinstance(piece, Closable):
+            if isinstance(piece, ClosableModule):
                 self._layers += [(piece, number) for number in range(1, piece.num_layers + 1)]
                 self._behind += [[] for _ in range(piece.num_layers)]
             else:
@@ -172,8 +172,8 @@ class _Chain:
         """Layers that follow each other in one module, negative ones closed, as a module on the same memory."""
         if numbers not in self._parts:
             module, first = self._layers[abs(numbers[0]) - 1]
-            part: Closable
-            if isinstance(module, Stack):
+            part: ClosableModule
+            if isinstance(module, ClosableDense):
                 part = single_layer(module, first)
                 for name in ("weight", "bias"):
                     layers = getattr(module, name).detach()[first - 1 : first - 1 + len(numbers)]
@@ -199,7 +199,7 @@ def _chain(network: nn.Module) -> _Chain | None:
     else:
         return None
     known: list[object] = [piece for piece in pieces if type(piece) in {DenseHighway, DenseResidual, ConvHighway, ConvResidual}]
-    return _Chain(pieces) if known == gated_modules(network) else None
+    return _Chain(pieces) if known == closable_modules(network) else None
 
 
 class _Step(NamedTuple):

@@ -43,10 +43,9 @@ from highwaynet.data.names import Part
 from highwaynet.layers.lesion import count_layers
 from highwaynet.networks.build import count_parameters
 from highwaynet.networks.description import title_of
-from highwaynet.runs.checkpoints import Kept
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network, load_start
-from highwaynet.runs.records import Score
+from highwaynet.runs.records import Kept, Score
 from highwaynet.training.evaluation import evaluate
 
 

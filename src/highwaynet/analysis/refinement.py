@@ -9,7 +9,7 @@ from highwaynet.analysis.flow import overall_moments
 from highwaynet.analysis.records import Origin, RefinementRecord
 from highwaynet.analysis.watching import Progress, watched
 from highwaynet.data.dataset import Split
-from highwaynet.layers.lesion import Gated
+from highwaynet.layers.lesion import Closable
 from highwaynet.layers.observation import ObservedLayer, Recording
 from highwaynet.networks.build import Network
 
@@ -64,7 +64,7 @@ def _places(layers: list[ObservedLayer]) -> list[list[int]]:
 
 def _goes_on(before: ObservedLayer, layer: ObservedLayer) -> bool:
     same = before["output"].values.shape == layer["output"].values.shape
-    return same and (isinstance(layer.module, Gated) or not isinstance(before.module, Gated))
+    return same and (isinstance(layer.module, Closable) or not isinstance(before.module, Closable))
 
 
 class _Stage:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from highwaynet.base.memory import keep_freed_memory
-from highwaynet.bench.peers import PRODUCT_OPERATIONS, Step, naive, ours, peers_for, product, stack_alone
+from highwaynet.bench.peers import PRODUCT_OPERATIONS, StepCall, naive, ours, peers_for, product, stack_alone
 from highwaynet.bench.records import BenchRecord, Measurement, Setting
 from highwaynet.runs.environment import describe_environment
 
@@ -21,7 +21,7 @@ BATCHES = (32, 64, 128, 256, 512, 1024)
 Report = Callable[[str], None]
 
 
-def best_times(steps: dict[str, Step], seconds: float) -> dict[str, float]:
+def best_times(steps: dict[str, StepCall], seconds: float) -> dict[str, float]:
     """Seconds of each one's fastest step; turns of about 20 ms alternate for so many seconds in all, at least three each."""
     counts: dict[str, int] = {}
     for name, step in steps.items():
@@ -42,7 +42,7 @@ def best_times(steps: dict[str, Step], seconds: float) -> dict[str, float]:
     return best
 
 
-def _measured(setting: Setting, steps: dict[str, Step], seconds: float) -> tuple[list[Measurement], float]:
+def _measured(setting: Setting, steps: dict[str, StepCall], seconds: float) -> tuple[list[Measurement], float]:
     """All peers of a setting, and the speed of the product in the same turns."""
     times = best_times(steps | {"product": product()}, seconds)
     peak = PRODUCT_OPERATIONS / times.pop("product") / 1e9

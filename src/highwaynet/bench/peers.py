@@ -15,7 +15,7 @@ from highwaynet.runs.training_spec import TrainingSpec
 from highwaynet.training.optimiser import make_optimiser
 
 INPUTS, OUTPUTS, RATE, MOMENTUM = 784, 10, 0.01, 0.9
-Step = Callable[[], object]
+StepCall = Callable[[], object]
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -63,7 +63,9 @@ def _samples(setting: Setting) -> tuple[Tensor, Tensor]:
     return torch.randn(setting.batch, INPUTS, generator=generator), torch.randint(OUTPUTS, (setting.batch,), generator=generator)
 
 
-def _torch_step(network: nn.Module, setting: Setting, loss_of: Loss | None = None, optimiser: torch.optim.Optimizer | None = None) -> Step:
+def _torch_step(
+    network: nn.Module, setting: Setting, loss_of: Loss | None = None, optimiser: torch.optim.Optimizer | None = None
+) -> StepCall:
     inputs, targets = _samples(setting)
     optimiser = optimiser or torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM)
     loss_of = loss_of or (lambda inputs, targets: F.cross_entropy(network(inputs), targets))
@@ -82,7 +84,7 @@ def _written_out(layer: Callable[[int], nn.Module], setting: Setting) -> nn.Modu
     return nn.Sequential(nn.Linear(INPUTS, setting.width), nn.Tanh(), *layers, nn.Linear(setting.width, OUTPUTS))
 
 
-def ours(setting: Setting) -> Step:
+def ours(setting: Setting) -> StepCall:
     """Our network, with the loss and the optimiser of our training loop."""
     spec = NetworkSpec(name=f"fc-{setting.kind}", depth=setting.layers, width=setting.width)
     network = build_dense(plan_of(spec, (INPUTS,), OUTPUTS), None)
@@ -90,25 +92,25 @@ def ours(setting: Setting) -> Step:
     return _torch_step(network, setting, lambda inputs, targets: network(inputs, targets=targets)[1], optimiser)
 
 
-def naive(setting: Setting) -> Step:
+def naive(setting: Setting) -> StepCall:
     """PyTorch modules as they are usually written."""
     layer = NaiveHighway if setting.kind == "highway" else NaivePlain
     return _torch_step(_written_out(layer, setting), setting)
 
 
-def merged(setting: Setting) -> Step:
+def merged(setting: Setting) -> StepCall:
     """PyTorch modules with one matrix product for H and T."""
     return _torch_step(_written_out(MergedHighway, setting), setting)
 
 
-def compiled(setting: Setting) -> Step:
+def compiled(setting: Setting) -> StepCall:
     """The naive module under torch.compile; the first step takes a minute."""
     layer = NaiveHighway if setting.kind == "highway" else NaivePlain
     network = torch.compile(_written_out(layer, setting))
     return _torch_step(network, setting)  # type: ignore[arg-type]
 
 
-def jax_step(setting: Setting) -> Step:
+def jax_step(setting: Setting) -> StepCall:
     """JAX with jit and lax.scan over the layers; on as many threads as it likes."""
     import jax
     import jax.numpy as jnp
@@ -152,9 +154,9 @@ def jax_step(setting: Setting) -> Step:
     return step
 
 
-def peers_for(setting: Setting, *, compile_too: bool = False) -> dict[str, Callable[[Setting], Step]]:
+def peers_for(setting: Setting, *, compile_too: bool = False) -> dict[str, Callable[[Setting], StepCall]]:
     """The peers that are installed, by the name under which they are shown."""
-    found: dict[str, Callable[[Setting], Step]] = {"highwaynet": ours, "naive PyTorch": naive}
+    found: dict[str, Callable[[Setting], StepCall]] = {"highwaynet": ours, "naive PyTorch": naive}
     if setting.kind == "highway":
         found["PyTorch, H and T merged"] = merged
     if compile_too:
@@ -164,7 +166,7 @@ def peers_for(setting: Setting, *, compile_too: bool = False) -> dict[str, Calla
     return found
 
 
-def stack_alone(setting: Setting) -> Step:
+def stack_alone(setting: Setting) -> StepCall:
     """Forward and backward of our stack, without first layer, loss and update."""
     spec = NetworkSpec(name=f"fc-{setting.kind}", depth=setting.layers, width=setting.width)
     stack = build_dense(plan_of(spec, (INPUTS,), OUTPUTS), None).stack
@@ -178,7 +180,7 @@ def stack_alone(setting: Setting) -> Step:
     return step
 
 
-def product() -> Step:
+def product() -> StepCall:
     """A large matrix product: what the machine can do."""
     a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
     return lambda: torch.mm(a, b)

@@ -1,19 +1,20 @@
 """`highway evaluate`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import CHECKPOINT, console, print_json
 from highwaynet.data.names import Part
+from highwaynet.runs.records import Kept
 
 
 def evaluate_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     split: Annotated[Part, typer.Option(help="Which part of the data.")] = "test",
-    checkpoint: Annotated[Literal["final", "best"] | None, typer.Option(help=CHECKPOINT)] = None,
+    checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:

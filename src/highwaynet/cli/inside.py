@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.markup import escape
@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.cli.output import console, messages, print_json
+from highwaynet.runs.records import Kept
 
 if TYPE_CHECKING:
     from highwaynet.analysis.collect import Study
@@ -22,11 +23,10 @@ MOST = 100_000
 RUN = typer.Argument(help="A run directory.")
 OUT = typer.Option(help="The folder for the figures; by default RUN-figures, beside the run.")
 FORMAT = typer.Option("--format", help="Formats of the figures, with commas: png, svg, pdf.", metavar="NAMES")
-Kept = Literal["final", "best"]
 Told = Callable[[int, int], None]
 
 
-class Answers:
+class Findings:
     """Records and figures of one run, as they are made, and how they are shown at the end."""
 
     def __init__(self, run: Path, out: Path | None, formats: str, checkpoint: Kept | None) -> None:

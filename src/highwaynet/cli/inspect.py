@@ -8,8 +8,9 @@ import typer
 from highwaynet.analysis.questions import QUESTIONS, questions_of
 from highwaynet.base.errors import InputError
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.inside import FORMAT, OUT, RUN, Answers, Kept, Told, names_in, need_figures, progress_bar
+from highwaynet.cli.inside import FORMAT, OUT, RUN, Findings, Told, names_in, need_figures, progress_bar
 from highwaynet.cli.output import CHECKPOINT
+from highwaynet.runs.records import Kept
 
 if TYPE_CHECKING:
     from highwaynet.analysis.collect import Study
@@ -42,7 +43,7 @@ def inspect_command(
     need_figures()
     wanted = names_in("--what", what, questions_of("inspect")) if what is not None else None
     use_data_root(data_root)
-    answers = Answers(run, out, formats, checkpoint)
+    answers = Findings(run, out, formats, checkpoint)
     study = answers.study
     chosen = _class_numbers(classes, study.classes)
     if sample >= study.count("train"):
@@ -61,7 +62,7 @@ def inspect_command(
     answers.show(as_json=as_json)
 
 
-def _ask(answers: Answers, name: str, sample: int, classes: list[int] | None, progress: Told) -> None:
+def _ask(answers: Findings, name: str, sample: int, classes: list[int] | None, progress: Told) -> None:
     question = QUESTIONS[name]
     options: dict[str, Any] = {"sample": sample} if "sample" in question.options else {}
     answers.add(name, answers.study.ask(question, progress=progress, **options), routing={"classes": classes})

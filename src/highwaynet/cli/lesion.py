@@ -9,9 +9,10 @@ import typer
 from highwaynet.analysis.questions import QUESTIONS, questions_of
 from highwaynet.base.errors import InputError
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.inside import FORMAT, OUT, RUN, Answers, Kept, names_in, need_figures, numbers_in, progress_bar
+from highwaynet.cli.inside import FORMAT, OUT, RUN, Findings, names_in, need_figures, numbers_in, progress_bar
 from highwaynet.cli.output import CHECKPOINT, print_json, print_table
 from highwaynet.data.names import Part
+from highwaynet.runs.records import Kept
 
 
 def lesion_command(
@@ -47,7 +48,7 @@ def lesion_command(
     names = re.sub(r"\blayers\b", "lesions", what or "lesions")  # as they were called before
     wanted = names_in("--what", names, questions_of("lesion"))
     use_data_root(data_root)
-    answers = Answers(run, out, formats, checkpoint)
+    answers = Findings(run, out, formats, checkpoint)
     study = answers.study
     if reason := study.reason_against("lesions"):
         raise InputError(f"{run}: this network cannot be asked that: {reason}")
@@ -64,7 +65,7 @@ def lesion_command(
     answers.show(as_json=as_json)
 
 
-def _close_together(answers: Answers, layers: list[int], split: Part, samples: int | None, *, as_json: bool) -> None:
+def _close_together(answers: Findings, layers: list[int], split: Part, samples: int | None, *, as_json: bool) -> None:
     """Evaluate with these layers closed, and intact."""
     from highwaynet.layers.lesion import lesion
     from highwaynet.training.evaluation import evaluate

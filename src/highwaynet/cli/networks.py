@@ -14,7 +14,7 @@ from highwaynet.networks.presets import PRESETS, Preset
 from highwaynet.networks.spec import NetworkSpec
 
 if TYPE_CHECKING:
-    from highwaynet.networks.description import Description, Row
+    from highwaynet.networks.description import Description, LayerRow
 
 PAPER_DEPTHS = [10, 20, 50, 100]
 FOLD = 8
@@ -163,7 +163,7 @@ def _show_one(name: str, settings: dict[str, Any], input_: str | None, outputs: 
         console.print(f"recipe {recipe}: {_recipe(known)} ({known['source']})", soft_wrap=True)
 
 
-def _numbered(table: "Description") -> list[tuple[int | None, "Row"]]:
+def _numbered(table: "Description") -> list[tuple[int | None, "LayerRow"]]:
     """Rows with the number of their (last) layer; None where they are no layer."""
     pairs, number = [], 0
     for row in table.rows:
@@ -172,7 +172,7 @@ def _numbered(table: "Description") -> list[tuple[int | None, "Row"]]:
     return pairs
 
 
-def _line(row: "Row", numbers: list[int | None]) -> list[str]:
+def _line(row: "LayerRow", numbers: list[int | None]) -> list[str]:
     times = f" ({len(numbers)} times)" if len(numbers) > 1 else ""
     first, last = (numbers[0] or 0) - max(row.layers - 1, 0), numbers[-1]
     count = "" if last is None else str(last) if first == last else f"{first}–{last}"

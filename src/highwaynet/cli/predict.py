@@ -3,13 +3,14 @@
 import csv
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.text import percent
 from highwaynet.cli.output import CHECKPOINT, print_json, print_table
+from highwaynet.runs.records import Kept
 
 SHOWN = 40
 """Rows of the table on a terminal."""
@@ -18,7 +19,7 @@ SHOWN = 40
 def predict_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     inputs: Annotated[list[Path], typer.Argument(help="Images or folders of images, .npy or .npz arrays, or tables.")],
-    checkpoint: Annotated[Literal["final", "best"] | None, typer.Option(help=CHECKPOINT)] = None,
+    checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all answers as JSON, with all probabilities.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all answers as CSV, with all probabilities.")] = False,
 ) -> None:

@@ -12,7 +12,7 @@ from highwaynet.cli.output import Ongoing, console, print_json, print_table
 if TYPE_CHECKING:
     from highwaynet.search.results import ConfigurationResult, StudyResult, TrialResult
     from highwaynet.search.spec import StudySpec
-    from highwaynet.search.status import Standing
+    from highwaynet.search.status import StudyStatus
     from highwaynet.search.study import Place
 
 PLAIN_LINES = 10.0
@@ -41,7 +41,7 @@ class StudyDisplay(Ongoing):
         super().__init__(PLAIN_LINES)
         self._spec = spec
 
-    def show(self, standings: list["Standing"], workers: int) -> None:
+    def show(self, standings: list["StudyStatus"], workers: int) -> None:
         """How it stands."""
         from highwaynet.search.status import seconds_left
 
@@ -50,7 +50,7 @@ class StudyDisplay(Ongoing):
         over = all(one.is_over for one in standings)
         self.draw(lambda: self._table(standings, line), line, line.partition(";")[0], over=over)
 
-    def _line(self, standings: list["Standing"], left: float | None) -> str:
+    def _line(self, standings: list["StudyStatus"], left: float | None) -> str:
         total = {name: sum(getattr(one, name) for one in standings) for name in ("done", "running", "pruned", "failed", "trials")}
         pruned = f" ({total['pruned']} pruned)" if total["pruned"] else ""
         counts = f"{total['done']} of {total['trials']} done{pruned}, {total['running']} running, {total['failed']} failed"
@@ -59,7 +59,7 @@ class StudyDisplay(Ongoing):
         found = f"; best {self._spec.objective} {loss_text(best.best or 0.0)} ({best.label} {best.best_index})" if best else ""
         return counts + found + (f"; {_duration(left)} left" if left else "")
 
-    def _table(self, standings: list["Standing"], title: str) -> Table:
+    def _table(self, standings: list["StudyStatus"], title: str) -> Table:
         table = Table(title=title, title_justify="left", header_style="bold")
         table.add_column("configuration", no_wrap=True)
         for heading in ("done", "running", "pruned", "failed", "best"):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Description:
+class DataSetFacts:
     """What a data set holds. All of them are images to classify."""
 
     summary: str
@@ -24,8 +24,8 @@ class Description:
     """What leaves a sample in its class: crop (shifting it), mirror. Recipes augment by these alone."""
 
 
-CATALOGUE: dict[str, Description] = {
-    "digits": Description(
+CATALOGUE: dict[str, DataSetFacts] = {
+    "digits": DataSetFacts(
         "handwritten digits of 8×8 pixels, from scikit-learn; comes with the package",
         (1, 8, 8),
         10,
@@ -34,12 +34,12 @@ CATALOGUE: dict[str, Description] = {
         full_scale=16,
         validation=0.1,
     ),
-    "mnist": Description("handwritten digits of 28×28 pixels", (1, 28, 28), 10, 60_000, 10_000, stays=frozenset({"crop"})),
-    "fashion-mnist": Description("pictures of clothes, in the form of MNIST", (1, 28, 28), 10, 60_000, 10_000, stays=frozenset({"crop"})),
-    "cifar-10": Description(
+    "mnist": DataSetFacts("handwritten digits of 28×28 pixels", (1, 28, 28), 10, 60_000, 10_000, stays=frozenset({"crop"})),
+    "fashion-mnist": DataSetFacts("pictures of clothes, in the form of MNIST", (1, 28, 28), 10, 60_000, 10_000, stays=frozenset({"crop"})),
+    "cifar-10": DataSetFacts(
         "small colour photographs of ten kinds of things", (3, 32, 32), 10, 50_000, 10_000, stays=frozenset({"crop", "mirror"})
     ),
-    "cifar-100": Description(
+    "cifar-100": DataSetFacts(
         "small colour photographs, 100 fine or 20 coarse classes", (3, 32, 32), 100, 50_000, 10_000, stays=frozenset({"crop", "mirror"})
     ),
 }

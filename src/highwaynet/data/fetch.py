@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import cannot
 from highwaynet.data.archives import unpack_tar
-from highwaynet.data.remote import RemoteSet, State, addresses, digest, new_md5, remote_set, survey
+from highwaynet.data.remote import FileState, RemoteSet, addresses, digest, new_md5, remote_set, survey
 
 if sys.platform != "win32":
     import fcntl
@@ -74,7 +74,7 @@ def data_root(option: Path | None = None) -> Path:
         raise InputError("the home folder is unknown: set HIGHWAYNET_DATA to the folder for data sets") from error
 
 
-def verify(name: str, root: Path) -> list[tuple[str, State]]:
+def verify(name: str, root: Path) -> list[tuple[str, FileState]]:
     """For each file that a data set needs: whether it is there with the right checksum."""
     return [(file, state) for file, state, _ in survey(name, root)]
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from highwaynet.base.errors import InputError, unknown
 from highwaynet.base.files import cannot
 
-State = Literal["ok", "missing", "damaged"]
+FileState = Literal["ok", "missing", "damaged"]
 MIRROR_VARIABLE = "HIGHWAYNET_MIRROR"
 CONTENT_LIMIT = 2**27
 
@@ -140,7 +140,7 @@ def _checked(base: str) -> str:
     return base
 
 
-def survey(name: str, root: Path) -> list[tuple[str, State, Path]]:
+def survey(name: str, root: Path) -> list[tuple[str, FileState, Path]]:
     """Each file that a data set needs, its state, and where it is or belongs."""
     known = remote_set(name)
     folders = [root / folder for folder in known.folders]
@@ -149,7 +149,7 @@ def survey(name: str, root: Path) -> list[tuple[str, State, Path]]:
     return [(file.name, *_downloaded_state(file, folders, root)) for file in known.downloads]
 
 
-def _downloaded_state(file: RemoteFile, folders: list[Path], root: Path) -> tuple[State, Path]:
+def _downloaded_state(file: RemoteFile, folders: list[Path], root: Path) -> tuple[FileState, Path]:
     state, place = _state(file.name, file.md5, "md5", folders, root)
     if state != "ok" and file.content:
         for path in (folder / name for folder in folders for name in (file.name, file.name.removesuffix(".gz"))):
@@ -158,9 +158,9 @@ def _downloaded_state(file: RemoteFile, folders: list[Path], root: Path) -> tupl
     return state, place
 
 
-def _state(name: str, checksum: str, algorithm: Literal["md5", "sha256"], folders: list[Path], root: Path) -> tuple[State, Path]:
+def _state(name: str, checksum: str, algorithm: Literal["md5", "sha256"], folders: list[Path], root: Path) -> tuple[FileState, Path]:
     others = {file.md5 for known in REMOTE.values() for file in known.downloads}
-    state: State = "missing"
+    state: FileState = "missing"
     for folder in folders:
         path = folder / name
         found = digest(path, algorithm)

@@ -25,7 +25,7 @@ IDLE = 1.5
 
 
 @dataclass(frozen=True)
-class Network:
+class LookedAt:
     """One of the two."""
 
     label: str
@@ -38,8 +38,8 @@ class Network:
     """Those that figure 3 shows."""
 
 
-MNIST = Network("mnist", "MNIST", "mnist", -2.0, {"epochs": 60, "learning_rate": 0.1, "decay": 0.1}, (0, 7))
-CIFAR = Network("cifar-100", "CIFAR-100", "cifar-100", -4.0, {"epochs": 1000, "learning_rate": 0.015, "decay": 0.03}, (0, 1))
+MNIST = LookedAt("mnist", "MNIST", "mnist", -2.0, {"epochs": 60, "learning_rate": 0.1, "decay": 0.1}, (0, 7))
+CIFAR = LookedAt("cifar-100", "CIFAR-100", "cifar-100", -4.0, {"epochs": 1000, "learning_rate": 0.015, "decay": 0.03}, (0, 1))
 SMOKE = {"epochs": 5, "learning_rate": 0.1, "decay": 0.5}
 
 
@@ -58,15 +58,15 @@ def _planner(analyses: tuple[Analysis, ...]) -> Callable[[Scale, int | None], tu
     return plan
 
 
-def _gates(evidence: "Evidence", network: Network) -> GatesRecord:
+def _gates(evidence: "Evidence", network: LookedAt) -> GatesRecord:
     return evidence[network.label].record("gates", GatesRecord)
 
 
-def _routing(evidence: "Evidence", network: Network) -> RoutingRecord:
+def _routing(evidence: "Evidence", network: LookedAt) -> RoutingRecord:
     return evidence[network.label].record("routing", RoutingRecord)
 
 
-def _lesions(evidence: "Evidence", network: Network) -> LesionsRecord:
+def _lesions(evidence: "Evidence", network: LookedAt) -> LesionsRecord:
     return evidence[network.label].record("lesions", LesionsRecord)
 
 
@@ -94,20 +94,20 @@ def near(record: LesionsRecord, times: float) -> list[int]:
     return [number for number, score in enumerate(record.closed, start=1) if score.loss <= times * record.intact.loss]
 
 
-def _biases(evidence: "Evidence", network: Network) -> Outcome:
+def _biases(evidence: "Evidence", network: LookedAt) -> Outcome:
     gates = _gates(evidence, network)
     start, mean = number_text(float(gates.start_bias[0])), number_text(float(gates.bias.mean()))
     found = f"{percent(gates.fell)} of {gates.bias.size:,} biases are below {start}; their mean is {mean}"
     return Outcome(counted([gates.fell > 0.5]), found)
 
 
-def _biases_rise(evidence: "Evidence", network: Network) -> Outcome:
+def _biases_rise(evidence: "Evidence", network: LookedAt) -> Outcome:
     gates = _gates(evidence, network)
     rise, fall = rank_correlation(gates.bias.mean(axis=1)), rank_correlation(gates.mean.mean(axis=1))
     return Outcome(counted([rise > 0.3, fall < -0.3]), f"biases {rise:+.2f}, activity {fall:+.2f}".replace("-", "−"))
 
 
-def _sparse(evidence: "Evidence", network: Network) -> Outcome:
+def _sparse(evidence: "Evidence", network: LookedAt) -> Outcome:
     gates = _gates(evidence, network)
     start = 1 / (1 + np.exp(-gates.start_bias.astype(float)))
     one, active = float(np.mean(gates.sample_gates > 0.5)), float(np.mean(gates.mean > start[:, None]))
@@ -120,8 +120,8 @@ def _sparse(evidence: "Evidence", network: Network) -> Outcome:
     return Outcome(counted([one < 0.1, active > 0.5]), found)
 
 
-def _stripes(layers: int) -> Callable[["Evidence", Network], Outcome]:
-    def judge(evidence: "Evidence", network: Network) -> Outcome:
+def _stripes(layers: int) -> Callable[["Evidence", LookedAt], Outcome]:
+    def judge(evidence: "Evidence", network: LookedAt) -> Outcome:
         gates = _gates(evidence, network)
         share, later = change_within(gates.sample_outputs, layers), len(gates.bias) - layers
         factor = ratio(share / (layers - 1), (1 - share) / later)
@@ -132,7 +132,7 @@ def _stripes(layers: int) -> Callable[["Evidence", Network], Outcome]:
     return judge
 
 
-def _routes(evidence: "Evidence", network: Network) -> Outcome:
+def _routes(evidence: "Evidence", network: LookedAt) -> Outcome:
     routing = _routing(evidence, network)
     between = float(routing.class_share.mean())
     intact, static = routing.intact.accuracy or 0.0, routing.static.accuracy or 0.0
@@ -143,7 +143,7 @@ def _routes(evidence: "Evidence", network: Network) -> Outcome:
     return Outcome(counted([intact - static > 0.1]), found)
 
 
-def _where_routes_part(evidence: "Evidence", network: Network) -> Outcome:
+def _where_routes_part(evidence: "Evidence", network: LookedAt) -> Outcome:
     routing = _routing(evidence, network)
     differences = np.square(routing.class_mean[list(network.classes)] - routing.mean).sum(axis=(0, 2))
     share, even = float(differences[:15].sum() / (differences.sum() or 1.0)), 15 / len(differences)
@@ -159,7 +159,7 @@ def _counts(record: LesionsRecord) -> str:
     return f"of {len(record.closed)} layers {by_loss} times the intact loss; {same} within 0.1 points of the training accuracy"
 
 
-def _idle_layers(evidence: "Evidence", network: Network) -> Outcome:
+def _idle_layers(evidence: "Evidence", network: LookedAt) -> Outcome:
     record = _lesions(evidence, network)
     layers, losses = near(record, IDLE), [score.loss for score in record.closed]
     middle = [number for number in layers if 15 <= number <= 45]
@@ -173,7 +173,7 @@ def _idle_layers(evidence: "Evidence", network: Network) -> Outcome:
     return Outcome(at_best_partly(counted([idle and early > 2 * late])), found)
 
 
-def _busy_layers(evidence: "Evidence", network: Network) -> Outcome:
+def _busy_layers(evidence: "Evidence", network: LookedAt) -> Outcome:
     record = _lesions(evidence, network)
     layers, losses = near(record, IDLE), [score.loss for score in record.closed]
     busy, late = ([number for number in part if number not in layers] for part in (range(1, 41), range(41, 50)))
@@ -186,7 +186,7 @@ def _busy_layers(evidence: "Evidence", network: Network) -> Outcome:
     return Outcome(at_best_partly(counted([len(busy) >= 36, rise[0] > 2 * rise[1]])), found)
 
 
-def _rule(network: Network, name: str, paper: str, text: str, judge: Callable[["Evidence", Network], Outcome]) -> Rule:
+def _rule(network: LookedAt, name: str, paper: str, text: str, judge: Callable[["Evidence", LookedAt], Outcome]) -> Rule:
     def judged(evidence: "Evidence") -> Outcome:
         if not evidence[network.label].finished:
             return Outcome("not reproduced", "the run diverged")
@@ -195,12 +195,12 @@ def _rule(network: Network, name: str, paper: str, text: str, judge: Callable[["
     return Rule(f"{network.title}: {name}", paper, text, judged)
 
 
-def _finished(evidence: "Evidence") -> list[Network]:
+def _finished(evidence: "Evidence") -> list[LookedAt]:
     """Those of the two that can be looked into."""
     return [one for one in (MNIST, CIFAR) if evidence[one.label].finished]
 
 
-def _gate_rules(network: Network, layers: int) -> list[Rule]:
+def _gate_rules(network: LookedAt, layers: int) -> list[Rule]:
     return [
         _rule(network, "biases", "most gate biases fall below their start", "more than half", _biases),
         _rule(
@@ -302,21 +302,21 @@ def _draw_lesions(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
     return {f"fig4-{label}": (draw_lesions(record), caption(record)) for label, record in records.items()}
 
 
-def _open_gates(evidence: "Evidence", network: Network) -> str:
+def _open_gates(evidence: "Evidence", network: LookedAt) -> str:
     return f"{percent(float(np.mean(_gates(evidence, network).sample_gates > 0.5)))} ({network.title})"
 
 
-def _fixed_gates(evidence: "Evidence", network: Network) -> str:
+def _fixed_gates(evidence: "Evidence", network: LookedAt) -> str:
     routing = _routing(evidence, network)
     return f"{network.title} {100 * (routing.intact.accuracy or 0.0):.0f} → {100 * (routing.static.accuracy or 0.0):.0f} %"
 
 
-def _idle(evidence: "Evidence", network: Network) -> str:
+def _idle(evidence: "Evidence", network: LookedAt) -> str:
     record = _lesions(evidence, network)
     return f"{network.title} {len(near(record, IDLE))} of {len(record.closed)}"
 
 
-def _headline(text: str, join: str, number: Callable[["Evidence", Network], str]) -> Callable[["Evidence"], str]:
+def _headline(text: str, join: str, number: Callable[["Evidence", LookedAt], str]) -> Callable[["Evidence"], str]:
     """A sentence with a number of each network that did not diverge."""
     return lambda evidence: text.format(join.join(number(evidence, one) for one in _finished(evidence)) or "both diverged")
 

@@ -33,7 +33,7 @@ from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.kept import KeptRun
 from highwaynet.runs.lock import FolderLock
-from highwaynet.training.suitability import Fits
+from highwaynet.training.suitability import SpecChecks
 
 FIGURES = "figures"
 PAUSE = 0.1
@@ -97,7 +97,7 @@ def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: lis
 
 def check_data(job: Job) -> None:
     """Raise InputError where data are missing that are still needed."""
-    fits = Fits()
+    fits = SpecChecks()
     for run in job.runs:
         if not job.pool.is_done(run) or needs_data(RunDirectory(job.pool.path_of(run)), run.analyses):
             fits.check(run.spec)
@@ -167,7 +167,7 @@ def _collect(job: Job, display: Display) -> Evidence:
         try:
             answers = _asked(run, directory, display)
         except InputError as error:
-            Fits().check(run.spec)  # where the data are what is missing, that is said instead
+            SpecChecks().check(run.spec)  # where the data are what is missing, that is said instead
             raise InputError(f"{error} ({_way_out(job, run)}, and the same command makes this run again)") from error
         kept[run.label] = kept_of(directory, answers)
         statuses[run.label] = "finished" if directory.finished else "diverged"

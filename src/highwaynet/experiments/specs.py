@@ -26,8 +26,7 @@ def over_seeds(
 
 def runs_of_study(study: "StudySpec") -> Iterator[Run]:
     """The runs of a study whose settings do not depend on each other: the same that `highway search` makes."""
-    from highwaynet.search.configurations import configurations
-    from highwaynet.search.configurations import run_spec as spec_of_trial
+    from highwaynet.search.configurations import configurations, spec_of_trial
     from highwaynet.search.drawing import draw, trial_seed
 
     for configuration in configurations(study):

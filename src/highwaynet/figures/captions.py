@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from highwaynet.analysis.records import AnalysisRecord, DeletionsRecord, LesionsRecord, PairsRecord
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import write_atomically
-from highwaynet.figures.findings import counted, samples_text
+from highwaynet.figures.findings import samples_text, with_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ def caption(*records: AnalysisRecord) -> str:
     runs: dict[str, list[str]] = {}
     for record in records:
         about = record.about
-        run = f"{about.data}, {about.network}, seed {about.seed}, {counted(about.epochs, 'epoch')}; {_use(record)}"
+        run = f"{about.data}, {about.network}, seed {about.seed}, {with_count(about.epochs, 'epoch')}; {_use(record)}"
         runs.setdefault(run, []).append(samples_text(record) + _draws(record))
     return " ".join(f"{run} {' and '.join(dict.fromkeys(parts))}." for run, parts in runs.items())
 

@@ -74,7 +74,7 @@ class View:
 
 def _gate_note(record: GatesRecord) -> str:
     averaged = "Gates are averaged over the pixels of each map; thinner layers have fewer maps. " if record.convolutional else ""
-    return f"{averaged}Highway layers are numbered from 1; plain layers are not counted."
+    return f"{averaged}Highway layers are numbered from 1; plain layers are not with_count."
 
 
 def _distance_note(record: RoutingRecord) -> str:

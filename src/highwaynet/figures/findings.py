@@ -45,10 +45,10 @@ def number_text(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
-def counted(number: int, thing: str) -> str:
+def with_count(number: int, thing: str) -> str:
     """So many things.
 
-    >>> counted(1, "layer"), counted(60_000, "sample")
+    >>> with_count(1, "layer"), with_count(60_000, "sample")
     ('1 layer', '60,000 samples')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
@@ -56,7 +56,7 @@ def counted(number: int, thing: str) -> str:
 
 def samples_text(record: AnalysisRecord) -> str:
     """The data that a record is about, for instance 60,000 training samples."""
-    return counted(record.samples, f"{PART_NAMES[record.part]} sample")
+    return with_count(record.samples, f"{PART_NAMES[record.part]} sample")
 
 
 def lesion_finding(record: LesionsRecord) -> str:
@@ -170,7 +170,7 @@ def _longest_span(losses: npt.NDArray[Any], intact: float, share: float) -> str:
         return ""
     first, last = max(spans, key=lambda span: (span[1] - span[0], -abs(float(losses[span]) - intact)))
     numbers = f"{first + 1}" if first == last else f"{first + 1} to {last + 1}"
-    return f"{counted(last - first + 1, 'layer')} ({numbers})"
+    return f"{with_count(last - first + 1, 'layer')} ({numbers})"
 
 
 def _interaction(record: PairsRecord) -> str:
@@ -210,11 +210,11 @@ def deletions_finding(record: DeletionsRecord) -> str:
         sentences.append(f"With random layers deleted its median is {_listed(told)}.")
         kept = next((place for place, value in enumerate(deleted) if value < 0.9 * intact), len(deleted)) if rated else 0
         if kept:
-            sentences.append(f"At least 90 % of it is kept with up to {counted(record.deleted[kept - 1], 'layer')} deleted.")
+            sentences.append(f"At least 90 % of it is kept with up to {with_count(record.deleted[kept - 1], 'layer')} deleted.")
     if shuffled:
         order = _medians(record.order)
         told = [
-            f"{write(shuffled[place])} after {counted(record.swaps[place], 'swap')} (Kendall's τ {number_text(round(order[place], 2))})"
+            f"{write(shuffled[place])} after {with_count(record.swaps[place], 'swap')} (Kendall's τ {number_text(round(order[place], 2))})"
             for place in sorted({0, len(shuffled) - 1})
         ]
         sentences.append(f"With random layers swapped its median is {_listed(told)}.")

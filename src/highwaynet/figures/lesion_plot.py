@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from highwaynet.analysis.records import DeletionsRecord, LesionsRecord, PairsRecord
 from highwaynet.figures.curves import SMALLEST
-from highwaynet.figures.findings import PART_NAMES, counted
+from highwaynet.figures.findings import PART_NAMES, with_count
 from highwaynet.figures.style import COLOURS, WIDTH, Figure, Values, colour_bar, count_ticks, finite, heat_map, house_style, log_scale
 from highwaynet.runs.records import Score
 
@@ -59,7 +59,7 @@ def _labels(records: Sequence[LesionsRecord]) -> list[str]:
     if len(records) == 1:
         return ["one layer closed"]
     facts = [
-        (own.data, own.network, f"seed {own.seed}", counted(own.epochs, "epoch"), f"{PART_NAMES[record.part]} data")
+        (own.data, own.network, f"seed {own.seed}", with_count(own.epochs, "epoch"), f"{PART_NAMES[record.part]} data")
         for record in records
         for own in (record.about,)
     ]

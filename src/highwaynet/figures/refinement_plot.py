@@ -32,7 +32,7 @@ def draw_refinement(record: RefinementRecord, colour: str = COLOURS[0]) -> Figur
         error.set_ylim(bottom=0)
         error.set_ylabel("error, as a share of\nthe stage's last output")
         difference.set_ylabel("output − last output")
-        difference.set_xlabel("layer" if len(stages) == 1 else "layer, all stages counted")
+        difference.set_xlabel("layer" if len(stages) == 1 else "layer, all stages with_count")
         difference.set_xlim(0.5, len(record.stage) + 0.5)
         difference.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
         figure.align_ylabels()

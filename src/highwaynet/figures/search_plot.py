@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from highwaynet.figures.curves import SMALLEST
-from highwaynet.figures.findings import counted
+from highwaynet.figures.findings import with_count
 from highwaynet.figures.settings_plot import draw_settings
 from highwaynet.figures.style import COLOURS, DASHES, KIND_COLOURS, WIDTH, Figure, Values, house_style, kind_styles, log_scale
 from highwaynet.search.results import ConfigurationResult, StudyResult, TrialResult
@@ -22,18 +22,18 @@ def draw_study(result: StudyResult) -> dict[str, tuple[Figure, str]]:
     known = [one for one in result.configurations if one.top]
     figures: dict[str, tuple[Figure, str]] = {}
     if known:
-        of = f"{counted(len(known), 'configuration')} of {counted(known[0].trials, 'setting')}"
+        of = f"{with_count(len(known), 'configuration')} of {with_count(known[0].trials, 'setting')}"
         left = "the best run of each" if len(known) > 1 else "the best run"
         text = f"Study {result.name}, {of}: left {left}, right the mean of {_count_best(known, 'its')}."
         figures["best"] = (draw_best(result, known), text)
     for one in known:
         study = f"Study {result.name}, {one.label}" if one.axes else f"Study {result.name}"
-        of = counted(one.trials, "setting")
+        of = with_count(one.trials, "setting")
         text = f"{study}: the {len(one.top)} best of {of}, and their mean." if len(one.top) > 1 else f"{study}: the best of {of}."
         figures[f"curves-{one.label}"] = (draw_curves_of(result, one), text)
         if any(trial.settings for trial in one.results):
             dash = "; –: a setting that a trial does not have" if len({frozenset(trial.settings) for trial in one.results}) > 1 else ""
-            text = f"{study}: {counted(len(one.results), 'setting')}; the best are drawn last{dash}."
+            text = f"{study}: {with_count(len(one.results), 'setting')}; the best are drawn last{dash}."
             figures[f"settings-{one.label}"] = (draw_settings(result, one, _name(result, one)), text)
     return figures
 

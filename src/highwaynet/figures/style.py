@@ -145,7 +145,7 @@ def centred(values: Values, centre: float, least: float) -> Normalize:
 
 
 def heat_map(axes: Axes, table: Values, norm: Normalize, colours: str = HEAT, first: int = 1) -> AxesImage:
-    """A table, counted from `first` at the top left; where it holds no number the paper stays white."""
+    """A table, with_count from `first` at the top left; where it holds no number the paper stays white."""
     rows, columns = table.shape
     axes.grid(False)
     # More rows than dots of ink: neighbours are averaged, none is left out.

@@ -12,7 +12,7 @@ from torch import nn
 
 
 @runtime_checkable
-class Gated(Protocol):
+class Closable(Protocol):
     """A module made of layers that can be closed one by one."""
 
     closed_layers: frozenset[int]
@@ -24,16 +24,16 @@ class Gated(Protocol):
         ...
 
 
-def gated_modules(model: nn.Module) -> list[Gated]:
+def closable_modules(model: nn.Module) -> list[Closable]:
     """All gated modules of a model, in the order in which they were registered."""
-    found = [module for module in model.modules() if isinstance(module, Gated)]
+    found = [module for module in model.modules() if isinstance(module, Closable)]
     # What torch.compile returns answers for the module inside it, which would be counted twice.
     return [module for module in found if not isinstance(getattr(module, "_orig_mod", None), nn.Module)]
 
 
 def count_layers(model: nn.Module) -> int:
     """How many layers of a model can be closed."""
-    return sum(module.num_layers for module in gated_modules(model))
+    return sum(module.num_layers for module in closable_modules(model))
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def lesion(model: nn.Module, layers: Iterable[int]) -> Iterator[nn.Module]:
     True
     """
     wanted = {index(number) for number in layers}
-    modules = gated_modules(model)
+    modules = closable_modules(model)
     available = sum(module.num_layers for module in modules)
     if wrong := sorted(number for number in wanted if not 1 <= number <= available):
         raise ValueError(f"layers = {wrong}: the model has {available} layers that can be closed, numbered from 1")

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from highwaynet.layers.lesion import gated_modules
+from highwaynet.layers.lesion import closable_modules
 
 Quantity = Literal["transform", "carry", "state", "output"]
 """Transform gates T, carry gates C (1 − T where they are coupled), block states H, block outputs y."""
@@ -258,7 +258,7 @@ def observe(
 def _lesion_numbers(model: nn.Module) -> dict[int, int]:
     """By identity of each module that can be closed: the number that `lesion` gives to its first layer."""
     numbers, first = {}, 1
-    for module in gated_modules(model):
+    for module in closable_modules(model):
         numbers[id(module)] = first
         first += module.num_layers
     return numbers

@@ -14,14 +14,14 @@ from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.recomputation import through_stack
 
 
-class Stack(Protocol):
+class LayerStack(Protocol):
     """A module whose parameters have the layers as their first axis."""
 
     weight: nn.Parameter
     bias: nn.Parameter
 
 
-StackT = TypeVar("StackT", bound=Stack)
+StackT = TypeVar("StackT", bound=LayerStack)
 
 
 def stacked_parameters(layers: int, rows: int, columns: int) -> tuple[nn.Parameter, nn.Parameter]:
@@ -41,13 +41,13 @@ def start_stack_(weight: Tensor, bias: Tensor, init: Init, *, std: float, genera
         bias.zero_()
 
 
-class Closable(Stack, Protocol):
+class ClosableStack(LayerStack, Protocol):
     """A stack whose layers can be closed."""
 
     closed_layers: frozenset[int]
 
 
-class Fusable(Stack, Protocol):
+class Fusable(LayerStack, Protocol):
     """A stack that the compiled operator may compute."""
 
     activation: Activation
@@ -58,7 +58,7 @@ class Fusable(Stack, Protocol):
         """Under which name the operator knows its layers; None if it does not."""
 
 
-def open_layers(stack: Closable) -> list[tuple[Tensor, Tensor]]:
+def open_layers(stack: ClosableStack) -> list[tuple[Tensor, Tensor]]:
     """Weight and bias of each layer that is not closed.
 
     Taken apart by unbind, not by indexing: its backward writes each layer's gradient once, where indexing adds up whole stacks.

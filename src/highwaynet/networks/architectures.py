@@ -4,17 +4,29 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from highwaynet.networks.plan import Companion, Conv, Dense, DenseStack, Dropout, GlobalPool, HighwayConv, Part, Plan, Pool, ResidualBlock
+from highwaynet.networks.plan import (
+    Companion,
+    Conv,
+    Dense,
+    DenseStack,
+    DropoutPart,
+    GlobalPool,
+    HighwayConv,
+    Plan,
+    PlanPart,
+    Pooling,
+    ResidualBlock,
+)
 from highwaynet.networks.spec import NetworkSpec
 
 
 def plan_of(spec: NetworkSpec, input_shape: Sequence[int], outputs: int) -> Plan:
     """The plan of the network that a spec describes, for samples of this shape; whether they fit, walking the plan tells."""
-    parts = tuple(part for part in _DRAWN[spec.preset.drawing](spec, outputs) if part != Dropout(0.0))
+    parts = tuple(part for part in _DRAWN[spec.preset.drawing](spec, outputs) if part != DropoutPart(0.0))
     return Plan(name=spec.name, family=spec.preset.family, input_shape=tuple(input_shape), parts=parts)
 
 
-def _dense(spec: NetworkSpec, outputs: int) -> list[Part]:
+def _dense(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     if spec.kind == "maxout":
         raise ValueError("there is no dense stack of maxout layers")
     drop = _dropouts(spec)
@@ -23,37 +35,37 @@ def _dense(spec: NetworkSpec, outputs: int) -> list[Part]:
     return [_dense_layer(spec, spec.width or 1), next(drop), stack, next(drop), _head(outputs)]
 
 
-def _mnist(spec: NetworkSpec, outputs: int) -> list[Part]:
+def _mnist(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     """Three stages of one width; pooling rounds up, so that maps go 24 → 12 → 6 → 3."""
     width, drop = spec.preset.channels[0], _dropouts(spec)
     return [
         next(drop),
         _conv(spec, width, 5, padding=0),
         *_layers(spec, width, [3] * 2),
-        Pool("max", 3, 2, ceil=True),
+        Pooling("max", 3, 2, ceil=True),
         next(drop),
         *_companion(spec, outputs),
         *_layers(spec, width, [3] * 3),
-        Pool("max", 3, 2, ceil=True),
+        Pooling("max", 3, 2, ceil=True),
         next(drop),
         *_companion(spec, outputs),
         *_layers(spec, width, [3] * 3),
-        Pool("max", 2, 2, ceil=True),
+        Pooling("max", 2, 2, ceil=True),
         next(drop),
         _head(outputs, std=0.1 if spec.variant == "released" else None),
     ]
 
 
-def _cifar(spec: NetworkSpec, outputs: int) -> list[Part]:
+def _cifar(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     """Three stages, each begun by a plain layer that sets its width; the head is a 1×1 convolution with GAP, or a dense layer."""
     preset, drop, released = spec.preset, _dropouts(spec), spec.variant == "released"
-    parts: list[Part] = [next(drop)]
+    parts: list[PlanPart] = [next(drop)]
     for stage, (channels, kernels) in enumerate(zip(preset.channels, preset.kernels, strict=True)):
         # The released file misnames the deviation of its first convolution, which is 1 by default.
         own: dict[str, Any] = {"init": "normal", "init_std": 1.0} if released and stage == 0 else {}
         parts += [_conv(spec, channels, **own), *_layers(spec, channels, kernels)]
         if stage < len(preset.channels) - 1:
-            parts += [Pool("max", 2, 2, ceil=True), next(drop), *_companion(spec, outputs)]
+            parts += [Pooling("max", 2, 2, ceil=True), next(drop), *_companion(spec, outputs)]
     if spec.head == "dense":
         parts += [GlobalPool(), next(drop), _dense_layer(spec, preset.head_units)]
     else:
@@ -63,57 +75,57 @@ def _cifar(spec: NetworkSpec, outputs: int) -> list[Part]:
     return [*parts, Dense(outputs, activation="identity", init="he", head=True) if outputs == 100 else _head(outputs, std=0.05)]
 
 
-def _resnet(spec: NetworkSpec, outputs: int) -> list[Part]:
+def _resnet(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     """6n + 2 layers: He's with batch norm and strides, or with pooling and dropout in their place."""
     norm, drop = spec.variant != "2016", _dropouts(spec)
-    parts: list[Part] = [_conv(spec, spec.preset.channels[0], norm=norm)]
+    parts: list[PlanPart] = [_conv(spec, spec.preset.channels[0], norm=norm)]
     block: dict[str, Any] = {"norm": norm, "shortcut": spec.shortcut or "pad", "init": spec.init, "init_std": spec.init_std}
     block |= {} if norm else {"start_scale": 1 / math.sqrt((spec.depth - 2) / 2)}
     for stage, channels in enumerate(spec.preset.channels):
         if stage and not norm:
-            parts += [Pool("max", 2, 2, ceil=True), next(drop)]
+            parts += [Pooling("max", 2, 2, ceil=True), next(drop)]
         for number in range((spec.depth - 2) // 6):
             parts.append(ResidualBlock(channels, stride=2 if norm and stage and number == 0 else 1, **block))
     return [*parts, GlobalPool(), _head(outputs)]
 
 
-def _fitnet(spec: NetworkSpec, outputs: int) -> list[Part]:
-    parts: list[Part] = []
+def _fitnet(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
+    parts: list[PlanPart] = []
     for stage in spec.preset.stages:
-        parts += [*([Pool("max", 2, 2)] if parts else []), *(_maxout(spec, channels) for channels in stage)]
-    return [*parts, Pool("max", 8, 8), _dense_layer(spec, 500, pieces=2), _head(outputs)]
+        parts += [*([Pooling("max", 2, 2)] if parts else []), *(_maxout(spec, channels) for channels in stage)]
+    return [*parts, Pooling("max", 8, 8), _dense_layer(spec, 500, pieces=2), _head(outputs)]
 
 
-def _teacher(spec: NetworkSpec, outputs: int) -> list[Part]:
+def _teacher(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     drop = _dropouts(spec)
     return [
         next(drop),
         _maxout(spec, 96, 8, padding=4),
-        Pool("max", 4, 2),
+        Pooling("max", 4, 2),
         next(drop),
         _maxout(spec, 192, 8, padding=3),
-        Pool("max", 4, 2),
+        Pooling("max", 4, 2),
         next(drop),
         _maxout(spec, 192, 5, padding=2),
-        Pool("max", 2, 2),
+        Pooling("max", 2, 2),
         next(drop),
         _dense_layer(spec, 500, pieces=5),
         _head(outputs),
     ]
 
 
-def _nin(spec: NetworkSpec, outputs: int) -> list[Part]:
+def _nin(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     drop = _dropouts(spec)
     return [
         _conv(spec, 192, 5),
         _conv(spec, 160, 1),
         _conv(spec, 96, 1),
-        Pool("max", 3, 2, ceil=True),
+        Pooling("max", 3, 2, ceil=True),
         next(drop),
         _conv(spec, 192, 5),
         _conv(spec, 192, 1),
         _conv(spec, 192, 1),
-        Pool("average", 3, 2, ceil=True),
+        Pooling("average", 3, 2, ceil=True),
         next(drop),
         _conv(spec, 192, 3),
         _conv(spec, 192, 1),
@@ -122,7 +134,7 @@ def _nin(spec: NetworkSpec, outputs: int) -> list[Part]:
     ]
 
 
-def _all_cnn(spec: NetworkSpec, outputs: int) -> list[Part]:
+def _all_cnn(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     drop = _dropouts(spec)
     return [
         next(drop),
@@ -141,17 +153,17 @@ def _all_cnn(spec: NetworkSpec, outputs: int) -> list[Part]:
     ]
 
 
-def _layers(spec: NetworkSpec, channels: int, kernels: Iterable[int]) -> list[Part]:
+def _layers(spec: NetworkSpec, channels: int, kernels: Iterable[int]) -> list[PlanPart]:
     """Highway layers, or the plain ones of the twin."""
     return [_highway(spec, kernel) if spec.kind == "highway" else _conv(spec, channels, kernel) for kernel in kernels]
 
 
-def _companion(spec: NetworkSpec, outputs: int) -> list[Part]:
+def _companion(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     return [Companion(outputs)] if spec.deep_supervision else []
 
 
-def _dropouts(spec: NetworkSpec) -> Iterator[Dropout]:
-    return iter([Dropout(probability) for probability in spec.dropout or ()])
+def _dropouts(spec: NetworkSpec) -> Iterator[DropoutPart]:
+    return iter([DropoutPart(probability) for probability in spec.dropout or ()])
 
 
 def _head(outputs: int, std: float | None = None) -> Dense:

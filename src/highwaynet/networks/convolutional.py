@@ -17,7 +17,7 @@ from highwaynet.layers.convolution import channels_last
 from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.initialisation import DEFAULT_STD
-from highwaynet.layers.lesion import Gated
+from highwaynet.layers.lesion import Closable
 from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
 from highwaynet.layers.recomputation import segments, through_modules
 from highwaynet.networks.plan import (
@@ -25,15 +25,15 @@ from highwaynet.networks.plan import (
     Conv,
     Dense,
     DenseStack,
+    DropoutPart,
     GlobalPool,
     HighwayConv,
-    Part,
     Plan,
-    Pool,
+    PlanPart,
+    Pooling,
     ResidualBlock,
     Shape,
 )
-from highwaynet.networks.plan import Dropout as DropoutPart
 
 
 class GlobalAverage(nn.Module):
@@ -146,12 +146,12 @@ class ConvNetwork(nn.Module):
         """The network with these closable layers removed, numbered from 1; raises ValueError where one changes the shape."""
         numbers = [index(number) for number in layers]
         plan = self.plan.without(numbers)  # checks the numbers
-        closable = [place for place, layer in enumerate(self.layers) if isinstance(layer, Gated)]
+        closable = [place for place, layer in enumerate(self.layers) if isinstance(layer, Closable)]
         removed = {closable[number - 1] for number in numbers}
         kept = [copy.deepcopy(layer) for place, layer in enumerate(self.layers) if place not in removed]
         shorter = ConvNetwork(plan, kept)
         for layer in kept:
-            if isinstance(layer, Gated):
+            if isinstance(layer, Closable):
                 layer.closed_layers = frozenset()
         return shorter.train(self.training)
 
@@ -161,7 +161,7 @@ def build_convolutional(plan: Plan, generator: Generator | None) -> ConvNetwork:
     return ConvNetwork(plan, [_module(part, before, generator) for part, before, _ in plan.walk()])
 
 
-def _module(part: Part, shape: Shape, generator: Generator | None) -> nn.Module:
+def _module(part: PlanPart, shape: Shape, generator: Generator | None) -> nn.Module:
     """The module of one part whose input has this shape."""
     module: nn.Module
     match part:
@@ -198,7 +198,7 @@ def _module(part: Part, shape: Shape, generator: Generator | None) -> nn.Module:
                 start_scale=part.start_scale,
                 **_start(part, generator),
             )
-        case Pool():
+        case Pooling():
             pooling = nn.MaxPool2d if part.kind == "max" else nn.AvgPool2d
             module = pooling(part.size, part.stride, ceil_mode=part.ceil)
         case GlobalPool():

@@ -15,10 +15,9 @@ from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
-from highwaynet.networks.plan import Dense, DenseStack, Part, Plan
-from highwaynet.networks.plan import Dropout as DropoutPart
+from highwaynet.networks.plan import Dense, DenseStack, DropoutPart, Plan, PlanPart
 
-Stack = DenseHighway | DensePlain | DenseResidual
+AnyStack = DenseHighway | DensePlain | DenseResidual
 _STACKS = (DenseHighway, DensePlain, DenseResidual)
 
 
@@ -38,7 +37,7 @@ class DenseNetwork(nn.Module):
     takes_targets = True
     """Whether it can compute the loss as well, which takes less time than asking for the logits first."""
 
-    def __init__(self, plan: Plan, entry: DensePlain, stack: Stack, head: nn.Linear, dropout: tuple[float, ...] = (0.0, 0.0)) -> None:
+    def __init__(self, plan: Plan, entry: DensePlain, stack: AnyStack, head: nn.Linear, dropout: tuple[float, ...] = (0.0, 0.0)) -> None:
         super().__init__()
         self.plan = plan
         self.entry, self.stack, self.head = entry, stack, head
@@ -121,7 +120,7 @@ def build_dense(plan: Plan, generator: Generator | None) -> DenseNetwork:
             raise InputError(f"the plan of {plan.name} is not one of a dense network: a dense layer, a stack of layers, the outputs")
     width, place = first.units, plan.parts.index(middle)
     entry = DensePlain(math.prod(plan.input_shape), width, **_shared(first, generator))
-    stack: Stack
+    stack: AnyStack
     if middle.kind == "highway":
         gates: dict[str, Any] = {"gate_bias": middle.gate_bias or 0.0, "carry": middle.carry or "coupled"}
         stack = DenseHighway(width, layers=middle.layers, **gates, **_shared(middle, generator))
@@ -135,7 +134,7 @@ def build_dense(plan: Plan, generator: Generator | None) -> DenseNetwork:
     return DenseNetwork(plan, entry, stack, head, dropout)
 
 
-def _probability(parts: Sequence[Part]) -> float:
+def _probability(parts: Sequence[PlanPart]) -> float:
     """The probability of the dropout among these parts; 0 if there is none."""
     return next((part.probability for part in parts if isinstance(part, DropoutPart)), 0.0)
 

@@ -12,11 +12,11 @@ from highwaynet.networks.plan import (
     Conv,
     Dense,
     DenseStack,
-    Dropout,
+    DropoutPart,
     HighwayConv,
-    Part,
     Plan,
-    Pool,
+    PlanPart,
+    Pooling,
     ResidualBlock,
     Shape,
 )
@@ -24,7 +24,7 @@ from highwaynet.networks.spec import MAX_PARAMETERS, NetworkSpec
 
 
 @dataclass(frozen=True)
-class Row:
+class LayerRow:
     """One line of the table."""
 
     layers: int
@@ -47,7 +47,7 @@ class Row:
 class Description:
     """What a network is made of, for inputs of one shape."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LayerRow, ...]
 
     @property
     def layers(self) -> int:
@@ -77,7 +77,7 @@ def describe(spec: NetworkSpec, input_shape: Sequence[int], outputs: int) -> Des
 
 def describe_plan(plan: Plan) -> Description:
     """The table of a network, built or not; raises InputError if the input does not fit it, or if it is too large to be built."""
-    rows: list[Row] = []
+    rows: list[LayerRow] = []
     for part, before, after in plan.walk():
         rows += [_row(part, before, after, plan)] * (part.layers if isinstance(part, DenseStack) else 1)
     table = Description(tuple(rows))
@@ -95,41 +95,41 @@ def title_of(spec: NetworkSpec, plan: Plan) -> str:
     return f"{spec.label}, {layers} of {spec.depth} layers" if plan.traits.has_variants else f"{layers}-layer {spec.kind}"
 
 
-def _row(part: Part, before: Shape, after: Shape, plan: Plan) -> Row:
+def _row(part: PlanPart, before: Shape, after: Shape, plan: Plan) -> LayerRow:
     pixels = prod(after[1:])
-    row = Row(0, _plain_label(part), after, 0, 0)
+    row = LayerRow(0, _plain_label(part), after, 0, 0)
     match part:
         case Conv():
             weights = part.kernel**2 * before[0] * after[0] * part.pieces
             label = f"{_kind(part)} {part.kernel}×{part.kernel}{_extras(part)}"
-            row = Row(1, label, after, weights + after[0] * (2 if part.norm else part.pieces), weights * pixels, norm=part.norm)
+            row = LayerRow(1, label, after, weights + after[0] * (2 if part.norm else part.pieces), weights * pixels, norm=part.norm)
         case HighwayConv(kernel=kernel):
             gated = _gated(part.carry)
             weights = kernel**2 * before[0] ** 2 * gated
-            row = Row(1, f"highway {kernel}×{kernel}", after, weights + before[0] * gated, weights * pixels, part.gate_bias)
+            row = LayerRow(1, f"highway {kernel}×{kernel}", after, weights + before[0] * gated, weights * pixels, part.gate_bias)
         case ResidualBlock(channels=channels):
             projects = part.shortcut == "project" and before != after
             weights = 9 * (before[0] + channels) * channels + (before[0] * channels if projects else 0)
             others = channels * (2 if part.norm else 1) * (3 if projects else 2)
-            row = Row(2, f"residual 3×3, 3×3{_extras(part)}", after, weights + others, weights * pixels, norm=part.norm)
+            row = LayerRow(2, f"residual 3×3, 3×3{_extras(part)}", after, weights + others, weights * pixels, norm=part.norm)
         case Dense(units=units, pieces=pieces):
             weights = prod(before) * units * pieces
             # The paper counts the softmax in convolutional networks and leaves it out in dense ones.
             counted = 0 if part.head and not plan.traits.counts_head else 1
-            row = Row(counted, f"{_kind(part)} dense", after, weights + units * pieces, weights)
+            row = LayerRow(counted, f"{_kind(part)} dense", after, weights + units * pieces, weights)
         case DenseStack(kind=kind):
             units, parts = prod(before), _gated(part.carry) if kind == "highway" else 1
-            row = Row(1, f"{kind} dense", after, (units + 1) * units * parts, units**2 * parts, part.gate_bias)
+            row = LayerRow(1, f"{kind} dense", after, (units + 1) * units * parts, units**2 * parts, part.gate_bias)
         case Companion(outputs=outputs):
-            row = Row(0, "companion (training)", (outputs,), (before[0] + 1) * outputs, 0)
+            row = LayerRow(0, "companion (training)", (outputs,), (before[0] + 1) * outputs, 0)
     return row
 
 
-def _plain_label(part: Part) -> str:
+def _plain_label(part: PlanPart) -> str:
     match part:
-        case Pool():
+        case Pooling():
             return f"{part.kind} pool {part.size}×{part.size} / {part.stride}"
-        case Dropout(probability=probability):
+        case DropoutPart(probability=probability):
             return f"dropout {probability:g}"
     return "global average"
 

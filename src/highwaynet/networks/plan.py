@@ -80,7 +80,7 @@ class ResidualBlock:
 
 
 @dataclass(frozen=True)
-class Pool:
+class Pooling:
     """The largest value, or the mean, in each window."""
 
     __pydantic_config__ = _CONFIG
@@ -101,7 +101,7 @@ class GlobalPool:
 
 
 @dataclass(frozen=True)
-class Dropout:
+class DropoutPart:
     """Sets values to zero while training."""
 
     __pydantic_config__ = _CONFIG
@@ -149,7 +149,7 @@ class Companion:
     part: Literal["companion"] = "companion"
 
 
-Part = Conv | HighwayConv | ResidualBlock | Pool | GlobalPool | Dropout | Dense | DenseStack | Companion
+PlanPart = Conv | HighwayConv | ResidualBlock | Pooling | GlobalPool | DropoutPart | Dense | DenseStack | Companion
 
 
 class Plan(Spec):
@@ -163,7 +163,7 @@ class Plan(Spec):
     """dense or convolutional."""
     input_shape: Annotated[tuple[Size, ...], Field(min_length=1, max_length=8)]
     """Shape of one sample."""
-    parts: tuple[Annotated[Part, Field(discriminator="part")], ...]
+    parts: tuple[Annotated[PlanPart, Field(discriminator="part")], ...]
     """The parts, in the order of execution."""
 
     @model_validator(mode="after")
@@ -195,7 +195,7 @@ class Plan(Spec):
         """The place of the part that gives the outputs."""
         return next(place for place, part in enumerate(self.parts) if isinstance(part, Conv | Dense) and part.head)
 
-    def walk(self) -> Iterator[tuple[Part, Shape, Shape]]:
+    def walk(self) -> Iterator[tuple[PlanPart, Shape, Shape]]:
         """Each part with the shapes that it takes and gives; raises InputError if the input does not fit."""
         shape: Shape = self.input_shape if self.traits.takes_images else (math.prod(self.input_shape),)
         if self.traits.takes_images and len(shape) != 3:
@@ -228,7 +228,7 @@ class Plan(Spec):
             ValueError: If a layer does not exist, or changes the shape of its maps.
         """
         removed, number = self._checked(layers), 0
-        parts: list[Part] = []
+        parts: list[PlanPart] = []
         for part, before, after in self.walk():
             if isinstance(part, DenseStack):
                 gone = sum(number < layer <= number + part.layers for layer in removed)
@@ -269,13 +269,13 @@ class Plan(Spec):
         return numbers
 
 
-def _same_but_fewer(part: Part, other: Part) -> bool:
+def _same_but_fewer(part: PlanPart, other: PlanPart) -> bool:
     if isinstance(part, DenseStack) and isinstance(other, DenseStack):
         return part == replace(other, layers=part.layers) and part.layers <= other.layers
     return part == other
 
 
-def shape_after(part: Part, shape: Shape) -> Shape:
+def shape_after(part: PlanPart, shape: Shape) -> Shape:
     """The shape that a part gives; a size below 1 means that the input is too small for it."""
     match part:
         case Conv(channels=channels, kernel=kernel, stride=stride, padding=padding):
@@ -283,7 +283,7 @@ def shape_after(part: Part, shape: Shape) -> Shape:
             return (channels, *((size + zeros - kernel) // stride + 1 for size in shape[1:]))
         case ResidualBlock(channels=channels, stride=stride):
             return (channels, *(math.ceil(size / stride) for size in shape[1:]))
-        case Pool(size=window, stride=stride, ceil=ceil):
+        case Pooling(size=window, stride=stride, ceil=ceil):
             return (shape[0], *(_pooled(size, window, stride, ceil) for size in shape[1:]))
         case GlobalPool():
             return (shape[0],)

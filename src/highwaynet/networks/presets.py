@@ -12,7 +12,7 @@ from highwaynet.layers.names import FamilyName
 from highwaynet.networks.families import FAMILIES, Family
 from highwaynet.networks.plan import Shape
 
-Kind = Literal["highway", "plain", "residual", "maxout"]
+LayerKind = Literal["highway", "plain", "residual", "maxout"]
 Variant = Literal["paper", "released", "2016"]
 
 MNIST: Shape = (1, 28, 28)
@@ -31,7 +31,7 @@ class Preset:
 
     drawing: str
     """Which function of architectures.py draws its plan."""
-    kind: Kind
+    kind: LayerKind
     """Which layers it is made of."""
     summary: str
     """What it is, in a sentence."""

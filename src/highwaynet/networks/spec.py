@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from highwaynet.base.errors import unknown
 from highwaynet.base.specs import Mark, Spec, named
 from highwaynet.layers.names import Activation, Carry, Init, Shortcut
-from highwaynet.networks.presets import PRESETS, Kind, Preset, Variant
+from highwaynet.networks.presets import PRESETS, LayerKind, Preset, Variant
 
 MAX_PARAMETERS = 2**31
 
@@ -73,7 +73,7 @@ class NetworkSpec(Spec):
         return PRESETS[self.name]
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> LayerKind:
         """Which layers it is made of: highway, plain, residual or maxout."""
         return self.preset.kind
 

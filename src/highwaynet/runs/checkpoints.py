@@ -8,7 +8,6 @@ replaces an older one that is still needed.
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
 
 import safetensors
 import safetensors.torch
@@ -17,9 +16,8 @@ from torch import Tensor
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
-from highwaynet.runs.records import CheckpointRecord, Progress
+from highwaynet.runs.records import CheckpointRecord, Kept, RunProgress
 
-Kept = Literal["final", "best"]
 FINAL: Kept = "final"
 """The checkpoints of which there is one: the weights after the last epoch, and those with the lowest validation loss."""
 START = "start"
@@ -57,7 +55,7 @@ class Checkpoints:
         found = [path.stem for kind in kinds for path in self.folder.glob(f"{kind}*.json")]
         return sorted(found, key=step_in, reverse=True)
 
-    def save(self, name: str, tensors: Mapping[str, Tensor], *, epoch: int, step: int, progress: Progress | None = None) -> None:
+    def save(self, name: str, tensors: Mapping[str, Tensor], *, epoch: int, step: int, progress: RunProgress | None = None) -> None:
         """Write tensors, then their sidecar."""
         self.remove(name)  # a run that went back comes to the same step again: the old sidecar must not stand beside new tensors
         content = encode(tensors)

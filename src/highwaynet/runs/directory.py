@@ -29,10 +29,10 @@ from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import Plan
-from highwaynet.runs.checkpoints import FINAL, Checkpoints, Kept
+from highwaynet.runs.checkpoints import FINAL, Checkpoints
 from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.record_files import RecordT, load_record, records_in, save_record
-from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.runs.records import EpochRecord, Kept, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 

@@ -10,8 +10,9 @@ from highwaynet.base.randomness import generator_for
 from highwaynet.data.record import DataRecord
 from highwaynet.networks.build import Network, build_plan
 from highwaynet.networks.plan import Plan
-from highwaynet.runs.checkpoints import START, Kept
+from highwaynet.runs.checkpoints import START
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.records import Kept
 from highwaynet.runs.spec import RunSpec
 
 

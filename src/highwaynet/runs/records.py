@@ -10,6 +10,8 @@ from highwaynet.base.text import loss_text, percent
 from highwaynet.data.record import DataRecord
 
 Count = Annotated[int, Field(ge=0)]
+Kept = Literal["final", "best"]
+"""The checkpoints that people ask for: the weights after the last epoch, and those with the lowest validation loss."""
 Measured = Annotated[float, Field(strict=False)]
 """A number that may be infinite or none, which JSON writes as a text."""
 
@@ -121,7 +123,7 @@ class Best(Spec):
     """Its validation loss, or training loss where there is no validation."""
 
 
-class Progress(Spec):
+class RunProgress(Spec):
     """What has to be known besides tensors to go on with a run. Random numbers follow from seed, epoch and step; none is stored."""
 
     model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="strings")  # with on_divergence = ignore
@@ -163,7 +165,7 @@ class CheckpointRecord(Spec):
     """Checksum of the data.json that it belongs to."""
     plan_sha256: str = ""
     """Checksum of the plan.json that it belongs to; empty in runs that were made before there were plans."""
-    progress: Progress | None = None
+    progress: RunProgress | None = None
     """Checkpoints from which a run can go on: where it was."""
     own_sha256: str = ""
     """Checksum of this record as JSON, without this field."""

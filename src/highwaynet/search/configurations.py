@@ -65,7 +65,7 @@ def applies(parameter: Parameter, configuration: Configuration, settings: Settin
     return all(other in known and holds(condition, known[other]) for other, condition in parameter.when.items())
 
 
-def run_spec(spec: StudySpec, configuration: Configuration, settings: Settings, seed: int) -> RunSpec:
+def spec_of_trial(spec: StudySpec, configuration: Configuration, settings: Settings, seed: int) -> RunSpec:
     """The run of a trial: a process with one thread, unless the study says otherwise."""
     values: dict[str, Any] = deepcopy(spec.run)
     for field, value in (configuration.values | settings).items():
@@ -99,7 +99,7 @@ def check_runs(spec: StudySpec) -> list[tuple[Configuration, list[RunSpec]]]:
         runs: list[RunSpec] = []
         for settings in spec.given.get(configuration.label) or ends(spec, configuration):
             try:
-                runs.append(run_spec(spec, configuration, settings, 0))
+                runs.append(spec_of_trial(spec, configuration, settings, 0))
             except InputError as error:
                 raise InputError(f"configuration {configuration.label}: {error}") from error
         checked.append((configuration, runs))

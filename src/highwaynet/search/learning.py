@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.trial import Trial
 
-    from highwaynet.search.trials import Claim, Trials
+    from highwaynet.search.trials import ClaimedTrial, Trials
 
 REDUCTION = 4
 """Successive halving: of so many trials one goes on."""
 
 
-def load_study(trials: "Trials", claim: "Claim") -> "Study":
+def load_study(trials: "Trials", claim: "ClaimedTrial") -> "Study":
     """The Optuna study of a claim's configuration, with a sampler that is seeded for this trial."""
     import optuna
 
@@ -29,7 +29,7 @@ def load_study(trials: "Trials", claim: "Claim") -> "Study":
     return trials.ask(lambda: optuna.load_study(study_name=name, storage=trials.storage, sampler=sampler))
 
 
-def suggest(trials: "Trials", claim: "Claim") -> Settings:
+def suggest(trials: "Trials", claim: "ClaimedTrial") -> Settings:
     """Settings for a claim: those that were drawn, else what the sampler suggests, where it has not done so before."""
     import optuna
 
@@ -68,7 +68,7 @@ class Pruning:
         epochs: How many epochs it has.
     """
 
-    def __init__(self, trials: "Trials", claim: "Claim", epochs: int) -> None:
+    def __init__(self, trials: "Trials", claim: "ClaimedTrial", epochs: int) -> None:
         self._trials, self._claim = trials, claim
         self._study = load_study(trials, claim) if trials.spec.pruner != "none" else None
         self._pruner = _pruner(trials.spec.pruner, epochs)

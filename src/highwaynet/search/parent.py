@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from highwaynet.base.errors import HighwayError
 from highwaynet.search.address import Address
 from highwaynet.search.spec import StudySpec
-from highwaynet.search.status import Standing, standings_of
+from highwaynet.search.status import StudyStatus, standings_of
 from highwaynet.search.storage import make_portable
 from highwaynet.search.trials import Trials
 from highwaynet.search.workers import remove_dead
@@ -27,10 +27,10 @@ DEATHS = 15
 LOG = "workers.log"
 
 
-class Display(Protocol):
+class StudyWatcher(Protocol):
     """Is told how the study stands."""
 
-    def show(self, standings: list[Standing], workers: int) -> None:
+    def show(self, standings: list[StudyStatus], workers: int) -> None:
         """How it stands, with so many workers here."""
         ...
 
@@ -98,8 +98,8 @@ class Team:
 
 
 def run_study(
-    spec: StudySpec, address: Address, folder: Path, attributes: dict[str, Any], workers: int, display: Display
-) -> list[Standing]:
+    spec: StudySpec, address: Address, folder: Path, attributes: dict[str, Any], workers: int, display: StudyWatcher
+) -> list[StudyStatus]:
     """Run a study to its end, with so many workers here; others elsewhere may share it.
 
     Raises:
@@ -128,7 +128,7 @@ def run_study(
         return standings
 
 
-def _tend(trials: Trials, team: Team, workers: int, display: Display, stop: Interruption) -> list[Standing]:
+def _tend(trials: Trials, team: Team, workers: int, display: StudyWatcher, stop: Interruption) -> list[StudyStatus]:
     deaths, progress = 0, -1
     while True:
         began = time.monotonic()

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from highwaynet.base.specs import Spec
-from highwaynet.search.configurations import Configuration, configurations, parameters_of, run_spec
+from highwaynet.search.configurations import Configuration, configurations, parameters_of, spec_of_trial
 from highwaynet.search.creation import study_name
 from highwaynet.search.distributions import restored
 from highwaynet.search.importance import importance_of
-from highwaynet.search.spec import Objective, Pruner, Sampler, StudySpec
+from highwaynet.search.spec import Pruner, Sampler, StudyMeasure, StudySpec
 from highwaynet.search.trials import given_up
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class StudyResult(Spec):
     """Version of this format."""
     name: str
     """The study."""
-    objective: Objective
+    objective: StudyMeasure
     """What the best is."""
     sampler: Sampler
     """Where settings come from."""
@@ -147,7 +147,7 @@ def run_file(spec: StudySpec, configuration: ConfigurationResult, trial: TrialRe
     from highwaynet.search.drawing import trial_seed
 
     place = Configuration(configuration.label, configuration.axes)
-    run = run_spec(spec, place, trial.settings, trial_seed(spec, place, trial.index))
+    run = spec_of_trial(spec, place, trial.settings, trial_seed(spec, place, trial.index))
     heading = f"# Study {spec.name}, configuration {configuration.label}, trial {trial.index}: {spec.objective} {trial.value!r}\n"
     return heading + run.to_toml()
 

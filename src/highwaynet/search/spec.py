@@ -16,7 +16,7 @@ from highwaynet.search.fields import check_field, flattened
 
 Sampler = Literal["random", "tpe", "sobol", "given"]
 Pruner = Literal["none", "median", "halving"]
-Objective = Literal["train-loss", "validation-loss", "validation-accuracy"]
+StudyMeasure = Literal["train-loss", "validation-loss", "validation-accuracy"]
 List = Annotated[tuple[Any, ...], Field(strict=False)]
 
 MOST = 2**53
@@ -108,7 +108,7 @@ class StudySpec(Spec):
     """none, or trials that look bad are ended early: median (worse than half of the others), halving (successive halving). Either
     depends on the order in which trials end."""
 
-    objective: Objective = "train-loss"
+    objective: StudyMeasure = "train-loss"
     """What the best is: the lowest training loss over the epochs (as in the paper), the lowest validation loss, or the highest
     validation accuracy."""
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StudyStatus:
     """How a configuration stands."""
 
     label: str
@@ -39,12 +39,12 @@ class Standing:
         return self.trials - self.done - self.failed
 
 
-def standings_of(spec: StudySpec, snapshot: Snapshot) -> list[Standing]:
+def standings_of(spec: StudySpec, snapshot: Snapshot) -> list[StudyStatus]:
     """How all configurations stand."""
     return [standing(configuration.label, spec, trials) for configuration, trials in snapshot]
 
 
-def standing(label: str, spec: StudySpec, trials: list["FrozenTrial"]) -> Standing:
+def standing(label: str, spec: StudySpec, trials: list["FrozenTrial"]) -> StudyStatus:
     """How a configuration with these trials stands."""
     from optuna.trial import TrialState
 
@@ -54,7 +54,7 @@ def standing(label: str, spec: StudySpec, trials: list["FrozenTrial"]) -> Standi
     failures = given_up(trials)
     own = [trial for trial in trials if trial.user_attrs.get("index", spec.trials) < spec.trials]  # others may know it with more
     ended = [trial for trial in own if trial.state in {TrialState.COMPLETE, TrialState.PRUNED}]
-    return Standing(
+    return StudyStatus(
         label=label,
         trials=spec.trials,
         done=len(ended),
@@ -74,7 +74,7 @@ def _seconds(trial: "FrozenTrial") -> float:
     return ((trial.datetime_complete or now) - (trial.datetime_start or now)).total_seconds()
 
 
-def seconds_left(standings: list[Standing], workers: int) -> float | None:
+def seconds_left(standings: list[StudyStatus], workers: int) -> float | None:
     """How long it will take; None before anything is known. Trials that run are half done, and new kinds take as long as known ones."""
     known = [one.seconds for one in standings if one.seconds]
     if not known:

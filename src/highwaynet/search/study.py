@@ -208,9 +208,9 @@ def _fingerprints(spec: StudySpec, source: str) -> dict[str, str]:
 
 
 def _checked_data(spec: StudySpec) -> dict[str, str]:
-    from highwaynet.training.suitability import Fits
+    from highwaynet.training.suitability import SpecChecks
 
-    fits = Fits()
+    fits = SpecChecks()
     for configuration, runs in check_runs(spec):
         for run in runs:
             data = fits.data(run)

@@ -28,7 +28,7 @@ class TakenAwayError(Exception):
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimedTrial:
     """A trial that this worker runs."""
 
     trial: int
@@ -92,7 +92,7 @@ class Trials:
         study = self.study_id(configuration)
         return self.ask(lambda: self._cached.get_all_trials(study, deepcopy=False))
 
-    def claim(self, configuration: Configuration, worker: str) -> Claim | None:
+    def claim(self, configuration: Configuration, worker: str) -> ClaimedTrial | None:
         """Take the waiting trial with the lowest index; None where none waits."""
         from optuna.exceptions import UpdateFinishedTrialError
         from optuna.trial import TrialState
@@ -109,13 +109,13 @@ class Trials:
                         return claim
         return None
 
-    def _claim(self, study: int, number: int, configuration: Configuration) -> Claim:
+    def _claim(self, study: int, number: int, configuration: Configuration) -> ClaimedTrial:
         space, trial = parameters_of(self.spec, configuration), self.ask(lambda: self.storage.get_trial(number))
         settings = {field: restored(space[field], value) for field, value in trial.params.items()}
         index = int(trial.user_attrs["index"])
         # One that somebody had before, and gave back, goes on.
         anew = "worker" not in trial.user_attrs and self.ask(lambda: failed_before(self.storage, study, number, index))
-        return Claim(number, index, configuration, settings, anew)
+        return ClaimedTrial(number, index, configuration, settings, anew)
 
     def keep(self, trial: int, **attributes: Any) -> None:
         """Add to what is kept about a running trial; raises TakenAwayError where it is not this worker's any more."""

@@ -18,12 +18,12 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import is_locked
 from highwaynet.runs.records import EpochRecord, TimingRecord
 from highwaynet.search.address import Address
-from highwaynet.search.configurations import run_spec
+from highwaynet.search.configurations import spec_of_trial
 from highwaynet.search.drawing import trial_seed
 from highwaynet.search.learning import Pruning, suggest
-from highwaynet.search.spec import Objective, parse_study
+from highwaynet.search.spec import StudyMeasure, parse_study
 from highwaynet.search.storage import StorageError, need_optuna
-from highwaynet.search.trials import Claim, TakenAwayError, Trials, is_over
+from highwaynet.search.trials import ClaimedTrial, TakenAwayError, Trials, is_over
 from highwaynet.search.workers import SignsOfLife, WorkerFolder
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.interruption import InterruptedRunError, Interruption
@@ -52,7 +52,7 @@ class Reporter(Watcher):
         epochs: How many epochs it has.
     """
 
-    def __init__(self, trials: Trials, claim: Claim, path: Path, epochs: int) -> None:
+    def __init__(self, trials: Trials, claim: ClaimedTrial, path: Path, epochs: int) -> None:
         self.trial, self.taken_away = claim.trial, False
         """Set by another thread when the trial was given to another worker."""
         self._reported = 0
@@ -84,7 +84,7 @@ class Reporter(Watcher):
                 self._reported = record.epoch
 
 
-def value_of(record: EpochRecord, objective: Objective) -> float:
+def value_of(record: EpochRecord, objective: StudyMeasure) -> float:
     """What an epoch is judged by."""
     values = {
         "train-loss": record.train_loss,
@@ -128,7 +128,7 @@ class Worker:
             self._signs.end()
             self._folder.close()
 
-    def _claim(self) -> Claim | None:
+    def _claim(self) -> ClaimedTrial | None:
         """A waiting trial, of each configuration in turn."""
         known = self._trials.configurations
         for _ in known:
@@ -138,7 +138,7 @@ class Worker:
                 return claim
         return None
 
-    def _run(self, claim: Claim) -> None:
+    def _run(self, claim: ClaimedTrial) -> None:
         from optuna.trial import TrialState
 
         trials = self._trials
@@ -160,13 +160,13 @@ class Worker:
         finally:
             self._signs.trial = self._reporter = None
 
-    def _train(self, claim: Claim) -> tuple["TrialState", Path]:
+    def _train(self, claim: ClaimedTrial) -> tuple["TrialState", Path]:
         """Run a trial, or go on with it."""
         from optuna.trial import TrialState
 
         trials = self._trials
         settings = suggest(trials, claim)
-        spec = run_spec(trials.spec, claim.configuration, settings, trial_seed(trials.spec, claim.configuration, claim.index))
+        spec = spec_of_trial(trials.spec, claim.configuration, settings, trial_seed(trials.spec, claim.configuration, claim.index))
         path = run_path(trials.folder, claim.configuration.label, claim.index)
         if path.exists() and is_locked(path):  # by a worker that seemed dead and is not: it will notice
             time.sleep(IDLE)
@@ -181,7 +181,7 @@ class Worker:
             self._trials.keep(claim.trial, diverged=True)
         return TrialState.COMPLETE, path
 
-    def _tell(self, claim: Claim, state: "TrialState", path: Path) -> None:
+    def _tell(self, claim: ClaimedTrial, state: "TrialState", path: Path) -> None:
         """The best epoch of a run is its value; one that diverged is worse than all others."""
         spec, run = self._trials.spec, RunDirectory.open(path)
         history = run.read_history() if run.has_history else []

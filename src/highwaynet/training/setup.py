@@ -26,8 +26,8 @@ from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 from highwaynet.training.computing import check_computing, choose_device
 from highwaynet.training.distribution import World
 from highwaynet.training.objective import Batch, Objective, objective_for
-from highwaynet.training.origin import find_origin
 from highwaynet.training.rehearsal import rehearse
+from highwaynet.training.starting_point import find_starting_point
 from highwaynet.training.suitability import check_fit, for_few_samples
 from highwaynet.training.tensorboard import summary_writer
 
@@ -97,7 +97,7 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     torch.set_num_threads(spec.training.threads or 1)
     if spec.start is not None and spec.start.run == str(path.resolve()):
         raise InputError(f"start.run = {spec.start.run!r}: this is the run itself; name another folder")
-    origin = find_origin(spec, run, given.network, world, resumes=stored is not None)
+    origin = find_starting_point(spec, run, given.network, world, resumes=stored is not None)
     if spec.start is not None:
         spec = spec.model_copy(update={"start": origin.checked(spec.start)})
     data = _load(spec, run, given.data, origin.preparation, world, resumes=stored is not None)

@@ -35,7 +35,7 @@ def for_few_samples(spec: RunSpec, samples: int) -> RunSpec:
     return with_training(spec, batch_size=batch, learning_rate=rate)
 
 
-class Fits:
+class SpecChecks:
     """Checks many specs against their data, of which each is loaded once."""
 
     def __init__(self) -> None:

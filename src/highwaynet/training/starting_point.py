@@ -22,7 +22,7 @@ from highwaynet.training.distribution import World
 
 
 @dataclass(frozen=True)
-class Origin:
+class StartingPoint:
     """What a run starts with, as far as it is known before its data."""
 
     plan: Plan | None = None
@@ -55,9 +55,9 @@ class Origin:
                 )
 
 
-def find_origin(spec: RunSpec, run: RunDirectory, network: Network | None, world: World, *, resumes: bool) -> Origin:
+def find_starting_point(spec: RunSpec, run: RunDirectory, network: Network | None, world: World, *, resumes: bool) -> StartingPoint:
     """Plan and weights with which the run starts, alike in all processes: those that it keeps if it is resumed."""
-    found: list[Origin] = []
+    found: list[StartingPoint] = []
 
     def find() -> bytes:
         is_kept = resumes and run.has_plan and (spec.start is None or bool(run.checkpoints.names(START)))
@@ -71,19 +71,19 @@ def find_origin(spec: RunSpec, run: RunDirectory, network: Network | None, world
     content = world.lead(lambda: found[0].weights or b"")
     if world.leads:
         return found[0]
-    return Origin(parsed(Plan, text, "plan") if text else None, content or None)
+    return StartingPoint(parsed(Plan, text, "plan") if text else None, content or None)
 
 
-def _kept(run: RunDirectory) -> Origin:
+def _kept(run: RunDirectory) -> StartingPoint:
     """What a run that is resumed started with."""
     weights = run.checkpoints.read(START)[0] if run.checkpoints.names(START) else None
-    return Origin(run.load_plan(), weights)
+    return StartingPoint(run.load_plan(), weights)
 
 
-def _new(spec: RunSpec, network: Network | None) -> Origin:
+def _new(spec: RunSpec, network: Network | None) -> StartingPoint:
     start = spec.start
     if start is None:
-        return Origin()
+        return StartingPoint()
     if start.given:
         if network is None:
             raise InputError(
@@ -94,7 +94,7 @@ def _new(spec: RunSpec, network: Network | None) -> Origin:
             name = network.plan.name
             raise InputError(f"network.name = {spec.network.name!r}: the given network is a {name}; write network.name = {name!r}")
         _check_given(spec, network)
-        return Origin(network.plan, encode(network.state_dict()))
+        return StartingPoint(network.plan, encode(network.state_dict()))
     return _from_parent(spec, start)
 
 
@@ -112,7 +112,7 @@ def _check_given(spec: RunSpec, network: Network) -> None:
         )
 
 
-def _from_parent(spec: RunSpec, start: StartSpec) -> Origin:
+def _from_parent(spec: RunSpec, start: StartSpec) -> StartingPoint:
     where = f"start.run = {start.run!r}"
     try:
         parent = RunDirectory.open(Path(start.run or ""))
@@ -133,4 +133,4 @@ def _from_parent(spec: RunSpec, start: StartSpec) -> Origin:
         shorter = network.without(start.without) if start.without else network
     except ValueError as error:
         raise InputError(f"start.without: {error} ({where})") from error
-    return Origin(shorter.plan, encode(shorter.state_dict()), preparation, spec_there.data)
+    return StartingPoint(shorter.plan, encode(shorter.state_dict()), preparation, spec_there.data)
