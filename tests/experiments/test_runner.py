@@ -130,7 +130,7 @@ def test_a_run_that_fails_gives_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(HighwayError) as caught:
         run_all([run], pool, 1, lambda standing: None)
     assert str(caught.value).startswith(f"the run a failed: {pool.path_of(run)} is not a run directory")
-    assert str(caught.value).endswith(f"or begins it anew if you remove {pool.path_of(run)}")
+    assert str(caught.value).endswith(f"or starts it again if you remove {pool.path_of(run)}")
     assert "\n" not in str(caught.value)
     assert not children()
 
