@@ -62,10 +62,8 @@ def _train(spec: RunSpec, path: Path, way: Way, stop: "Interruption") -> "RunDir
     from highwaynet.cli.progress import TrainingProgress
     from highwaynet.training.loop import train
 
-    again = way.world.recall(str(path)) is not None  # torchrun has started the same command anew
     with TrainingProgress(_title(spec), spec.training.epochs) as progress:
-        overwrite, resume = way.overwrite and not again, way.resume or again
-        return train(spec, path, overwrite=overwrite, resume=resume, watcher=progress, interruption=stop, world=way.world)
+        return train(spec, path, overwrite=way.overwrite, resume=way.resume, watcher=progress, interruption=stop, world=way.world)
 
 
 def train_several(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str, Any]:

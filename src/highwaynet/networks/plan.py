@@ -252,9 +252,8 @@ class Plan(Spec):
             if not parts:
                 return False
             parts.pop(0)
-        return (self.family, self.input_shape) == (other.family, other.input_shape) and not any(
-            not isinstance(part, HighwayConv | ResidualBlock) for part in parts
-        )
+        removable = all(isinstance(part, HighwayConv | ResidualBlock) for part in parts)
+        return removable and (self.family, self.input_shape) == (other.family, other.input_shape)
 
     @property
     def removable(self) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 from highwaynet.base.errors import InputError, unknown
 from highwaynet.data.catalogue import CATALOGUE
+from highwaynet.runs.changes import assign
 from highwaynet.runs.spec import RunSpec, spec_from_values
-from highwaynet.search.fields import assign
 from highwaynet.search.spec import Parameter, StudySpec, holds
 
 Settings = dict[str, Any]

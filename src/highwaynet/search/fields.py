@@ -37,9 +37,3 @@ def check_field(field: str, table: str) -> None:
         raise InputError(f"[{table}] {field}: {unknown('section', section, SECTIONS)}")
     if not dot or name not in SECTIONS[section].model_fields:
         raise InputError(f"[{table}] {field}: {unknown(f'field of [{section}]', name, SECTIONS[section].model_fields)}")
-
-
-def assign(values: dict[str, Any], field: str, value: Any) -> None:
-    """Set a dotted field in a run's values."""
-    section, _, name = field.partition(".")
-    values.setdefault(section, {})[name] = value

@@ -64,31 +64,24 @@ class SetUp:
     weights: Mapping[str, Tensor] | None
     """What it starts with; None is fresh."""
     objective: Objective
-    objective_start: Mapping[str, Tensor] | None
-    """The state of an objective of the user's own before the first step; None if the run has none of its own."""
-    network: Network | None
-    """The network that such an objective was prepared for."""
     resumes: bool
     """Whether the run was there before."""
     finished: bool
     """Whether there is nothing left to do."""
+    objective_start: Mapping[str, Tensor] | None = None
+    """The state of an objective of the user's own before the first step; None if the run has none of its own."""
+    network: Network | None = None
+    """The network that such an objective was prepared for."""
 
     def start_network(self) -> Network:
         """The network before the first step."""
         return start_network(self.spec, self.plan, self.weights)
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """An objective, and what it was prepared for if it is the user's own."""
-
-    objective: Objective
-    state: Mapping[str, Tensor] | None = None
-    network: Network | None = None
-
-
 def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: bool, world: World) -> SetUp:
     """Find out what is to be done and prepare it; nothing is written before spec, data, network and objective have been found to fit."""
+    if world.recall(str(path)) is not None:  # torchrun has started the processes again: this run was begun by the first ones
+        overwrite, resume = False, True
     text = world.lead(lambda: _stored_spec(path, overwrite=overwrite, resume=resume)).decode()
     stored = spec_from_values(parse_toml(text, path / SPEC), path / SPEC) if text else None
     run = RunDirectory(path)
@@ -120,13 +113,12 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
             run.start(spec, environment, overwrite=overwrite, resume=resume)
             layers, parent = describe_plan(plan).layers, f", from {spec.start.run}" if spec.start and spec.start.run else ""
             run.log(f"started: {plan.name}, {layers} layers{parent}, on {data.name}, {spec.training.epochs} epochs")
-            run.save_plan(plan)
         else:
             _check_same(spec, stored, path)
             run.take_up(environment)
             if run.finished:
                 run.checkpoints.read(FINAL)  # says so if it is damaged
-        if spec.start is not None and not run.has_plan:  # it was killed before it had written that
+        if stored is None or (spec.start is not None and not run.has_plan):  # killed before it had written that
             run.save_plan(plan)
         if not run.has_preparation:
             run.save_preparation(data.preparation)
@@ -136,24 +128,13 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
         return b"finished" if run.finished else b""
 
     world.lead(check)
-    prepared = _prepared(spec, data, plan, weights, given.objective)
+    objective, own = _objective(spec, data, plan, weights, given.objective)
     try:
         finished = world.lead(prepare) == b"finished"
     except BaseException:
         run.unlock()
         raise
-    return SetUp(
-        spec,
-        data,
-        run,
-        plan,
-        weights,
-        prepared.objective,
-        prepared.state,
-        prepared.network,
-        resumes=stored is not None,
-        finished=finished,
-    )
+    return SetUp(spec, data, run, plan, weights, objective, resumes=stored is not None, finished=finished, **own)
 
 
 def _completed(spec: RunSpec, stored: RunSpec | None, given: Given, run: RunDirectory) -> RunSpec:
@@ -188,14 +169,16 @@ def _completed(spec: RunSpec, stored: RunSpec | None, given: Given, run: RunDire
     return spec.model_copy(update={"start": start})
 
 
-def _prepared(spec: RunSpec, data: Dataset, plan: Plan, weights: Mapping[str, Tensor] | None, own: Objective | None) -> _Prepared:
-    """What the run minimises; an objective of the user's own is tried on two samples before anything is written."""
+def _objective(
+    spec: RunSpec, data: Dataset, plan: Plan, weights: Mapping[str, Tensor] | None, given: Objective | None
+) -> tuple[Objective, dict[str, Any]]:
+    """What the run minimises; one that was given is tried on two samples, and comes with its start and the network it was prepared for."""
     record = data.preparation.record
-    if own is None:
-        return _Prepared(objective_for(plan, record, spec.training.companion_weight))
+    if given is None:
+        return objective_for(plan, record, spec.training.companion_weight), {}
     network = start_network(spec, plan, weights)
-    state = rehearse(own, network, Batch(*next(data.train.head(2).batches(2))), record)
-    return _Prepared(own, state, network)
+    state = rehearse(given, network, Batch(*next(data.train.head(2).batches(2))), record)
+    return given, {"objective_start": state, "network": network}
 
 
 def _stored_spec(path: Path, *, overwrite: bool, resume: bool) -> bytes:

@@ -60,15 +60,14 @@ def train_seeds(
     scores: list[SeedScore] = []
     for seed in range(spec.seed, spec.seed + seeds):
         own = folder / f"seed{seed}"
-        again = world.recall(str(own)) is not None  # torchrun has started the processes again
         with watch(seed) if watch else nullcontext(watcher) as told:
             run = train(
                 spec.model_copy(update={"seed": seed}),
                 own,
                 data=data,
                 objective=copy.deepcopy(objective),
-                overwrite=overwrite and not again,
-                resume=resume or again,
+                overwrite=overwrite,
+                resume=resume,
                 watcher=told,
                 interruption=stop,
                 world=world,
