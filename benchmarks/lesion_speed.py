@@ -22,12 +22,12 @@ from record import write_record
 from torch import nn
 
 from highwaynet import DataSpec, NetworkSpec, build_network, lesion
+from highwaynet.analysis.analysis_records import About, Origin
 from highwaynet.analysis.lesions import analyse_lesions
-from highwaynet.analysis.records import About, Origin
 from highwaynet.data.dataset import Split
 from highwaynet.data.load import load_dataset
 from highwaynet.layers.lesion import count_layers
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 from highwaynet.training.evaluation import evaluate
 
 DEPTH = 50

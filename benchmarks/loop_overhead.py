@@ -25,7 +25,7 @@ from highwaynet.base.randomness import generator_for
 from highwaynet.cli.progress import TrainingProgress
 from highwaynet.data.load import load_dataset
 from highwaynet.networks.build import build_network
-from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.training.loop import train
 
 LIMIT = 1.15

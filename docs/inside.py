@@ -6,11 +6,11 @@ Verdicts are those of figures 2 to 4 (results/fig2 to fig4); what the paper does
 import runpy
 from pathlib import Path
 
-from highwaynet.analysis.records import DeletionsRecord, GatesRecord, LesionsRecord, PairsRecord, RoutingRecord
+from highwaynet.analysis.analysis_records import DeletionsRecord, GatesRecord, LesionsRecord, PairsRecord, RoutingRecord
 from highwaynet.base.text import loss_text, percent
+from highwaynet.experiments.claim_records import ClaimRecord, RuleRecord, load_claim
 from highwaynet.experiments.depth import CASES, FLOW_RULE
 from highwaynet.experiments.evidence import Evidence
-from highwaynet.experiments.records import ClaimRecord, RuleRecord, load_claim
 from highwaynet.experiments.reproduce import stored_evidence
 from highwaynet.figures.findings import deletions_finding, number_text, pairs_finding, routing_finding
 from highwaynet.runs.directory import RunDirectory

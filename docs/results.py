@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from highwaynet.base.text import loss_text
+from highwaynet.experiments.claim_records import ClaimRecord, RowRecord, RuleRecord, load_claim
 from highwaynet.experiments.claims import Claim, Scale
-from highwaynet.experiments.records import ClaimRecord, RowRecord, RuleRecord, load_claim
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import stored_evidence
 

@@ -59,7 +59,7 @@ def wait_for(condition: Callable[[], object], process: "subprocess.Popen[str]") 
 def install() -> None:
     """Hold the runs of this process, as its environment says."""
     from highwaynet.runs.directory import RunDirectory
-    from highwaynet.runs.records import EpochRecord, TimingRecord
+    from highwaynet.runs.run_records import EpochRecord, TimingRecord
     from highwaynet.training.interruption import Interruption
 
     requests: list[Interruption] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from highwaynet import NetworkSpec, RunSpec, TrainingSpec
 from highwaynet.data.record import DataRecord
 from highwaynet.networks.architectures import plan_of
-from highwaynet.networks.build import Network
+from highwaynet.networks.network import Network
 from highwaynet.runs.load import start_network
 
 Highway = Callable[..., subprocess.CompletedProcess[str]]

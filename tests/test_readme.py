@@ -15,15 +15,15 @@ import typer
 
 from highwaynet import load
 from highwaynet.cli.main import app
+from highwaynet.experiments.claim_records import load_claim, load_plan
 from highwaynet.experiments.pool import key_of
-from highwaynet.experiments.records import load_claim, load_plan
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import judged, stored_evidence
 from highwaynet.networks.build import count_parameters
 from highwaynet.networks.description import describe
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
-from highwaynet.runs.records import EpochRecord
+from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.spec import spec_from_values
 
 ROOT = Path(__file__).parents[1]

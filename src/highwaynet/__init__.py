@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from highwaynet.runs.directory import RunDirectory as RunDirectory
     from highwaynet.runs.model import TrainedModel as TrainedModel
     from highwaynet.runs.model import load as load
-    from highwaynet.runs.records import Score as Score
+    from highwaynet.runs.run_records import Score as Score
     from highwaynet.runs.seeds import SeedsRecord as SeedsRecord
     from highwaynet.runs.spec import RunSpec as RunSpec
     from highwaynet.runs.spec import StartSpec as StartSpec

@@ -12,7 +12,7 @@ from highwaynet.networks.description import describe
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.records import Kept, Score
+from highwaynet.runs.run_records import Kept, Score
 
 
 def evaluate(run: str | PathLike[str], part: Part = "test", *, checkpoint: Kept | None = None, data: Any = None) -> Score:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from highwaynet import NetworkSpec, build_network
-from highwaynet.analysis.records import About, Origin
+from highwaynet.analysis.analysis_records import About, Origin
 from highwaynet.data.dataset import Split
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from highwaynet.analysis import collect
+from highwaynet.analysis.analysis_records import About, GatesRecord, LesionsRecord, RoutingRecord
 from highwaynet.analysis.collect import Study
-from highwaynet.analysis.records import About, GatesRecord, LesionsRecord, RoutingRecord
 from highwaynet.base.errors import InputError
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.record_files import load_record, save_record
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_records_of_a_network_that_blew_up(tmp_path: Path) -> None:
 
 def test_records_are_saved_loaded_and_drawn_without_torch() -> None:
     code = (
-        "import sys; import highwaynet.runs.record_files, highwaynet.analysis.records, highwaynet.figures.cards, "
+        "import sys; import highwaynet.runs.record_files, highwaynet.analysis.analysis_records, highwaynet.figures.cards, "
         "highwaynet.figures.captions; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

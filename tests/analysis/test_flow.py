@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from highwaynet import NetworkSpec, build_network, lesion
 from highwaynet.analysis import flow as flow_module
+from highwaynet.analysis.analysis_records import Flow, FlowRecord, Origin
 from highwaynet.analysis.flow import analyse_flow, measure_flow, name_failures
-from highwaynet.analysis.records import Flow, FlowRecord, Origin
 from highwaynet.data.dataset import Split
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
 from highwaynet.layers.observation import observe
-from highwaynet.networks.build import Network
 from highwaynet.networks.dense import DenseNetwork
+from highwaynet.networks.network import Network
 
 INPUTS, TARGETS = torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 1])
 

@@ -10,8 +10,8 @@ from torch import nn
 
 from highwaynet import ConvHighway, DenseHighway, Highway, NetworkSpec, build_network
 from highwaynet.analysis import watching
+from highwaynet.analysis.analysis_records import Origin
 from highwaynet.analysis.gates import analyse_gates
-from highwaynet.analysis.records import Origin
 from highwaynet.analysis.routing import analyse_routing, static_twin
 from highwaynet.data.dataset import Split
 from highwaynet.networks.dense import DenseNetwork

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from highwaynet import ConvHighway, ConvPlain, DenseHighway, DensePlain, Highway, NetworkSpec, build_network, lesion
 from highwaynet.analysis import closing
+from highwaynet.analysis.analysis_records import Origin
 from highwaynet.analysis.closing import Route, exchangeable, score_routes
 from highwaynet.analysis.lesions import analyse_deletions, analyse_lesions, analyse_pairs, kendall_tau
-from highwaynet.analysis.records import Origin
 from highwaynet.data.dataset import Split
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
@@ -23,7 +23,7 @@ from highwaynet.layers.observation import observe
 from highwaynet.networks.convolutional import CompanionHead, ConvNetwork, GlobalAverage
 from highwaynet.networks.dense import DenseNetwork
 from highwaynet.networks.plan import Companion, Conv, Dense, GlobalPool, HighwayConv, Plan
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 from highwaynet.training.evaluation import evaluate
 
 ANALYSES: list[Callable[..., object]] = [analyse_lesions, analyse_pairs, analyse_deletions]

@@ -8,11 +8,11 @@ import torch
 
 from highwaynet import NetworkSpec, build_network
 from highwaynet.analysis import watching
-from highwaynet.analysis.records import Origin, RefinementRecord
+from highwaynet.analysis.analysis_records import Origin, RefinementRecord
 from highwaynet.analysis.refinement import analyse_refinement
 from highwaynet.data.dataset import Split
 from highwaynet.layers.observation import observe
-from highwaynet.networks.build import Network
+from highwaynet.networks.network import Network
 
 
 def built(shape: tuple[int, ...], **values: object) -> Network:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from highwaynet.bench.bench_records import BenchRecord, Setting
 from highwaynet.bench.measure import best_times, run_bench
 from highwaynet.bench.peers import peers_for, product, stack_alone
-from highwaynet.bench.records import BenchRecord, Setting
 from support import Highway
 
 
@@ -65,8 +65,8 @@ def test_the_command(tmp_path: Path, highway: Highway, monkeypatch: pytest.Monke
 
 
 def test_the_picture(tmp_path: Path) -> None:
+    from highwaynet.bench.bench_records import Measurement
     from highwaynet.bench.measure import BATCHES, DEPTHS
-    from highwaynet.bench.records import Measurement
     from highwaynet.figures.bench_plot import draw_sweep
 
     rows = [

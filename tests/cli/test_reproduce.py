@@ -18,7 +18,7 @@ import pytest
 from experiments.fakes import claim_files
 from highwaynet.base.errors import InputError
 from highwaynet.cli.reproduce import _duration, reproduce_command
-from highwaynet.experiments.records import load_claim, load_plan
+from highwaynet.experiments.claim_records import load_claim, load_plan
 from highwaynet.experiments.registry import CLAIMS
 from holding import PATIENCE, Gate, wait_for
 from support import Highway

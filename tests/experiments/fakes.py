@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from highwaynet.analysis.records import About, EvaluationRecord, Flow, FlowRecord, GatesRecord, LesionsRecord, RoutingRecord
+from highwaynet.analysis.analysis_records import About, EvaluationRecord, Flow, FlowRecord, GatesRecord, LesionsRecord, RoutingRecord
+from highwaynet.experiments.claim_records import ClaimRecord, PlanRecord, rule_texts
 from highwaynet.experiments.claims import Claim, Scale, Verdict
 from highwaynet.experiments.evidence import Evidence, RunEvidence, stored_as
 from highwaynet.experiments.kept_runs import ARCHIVE, unpack
-from highwaynet.experiments.records import ClaimRecord, PlanRecord, rule_texts
 from highwaynet.experiments.reproduce import judged
 from highwaynet.experiments.specs import run_spec
 from highwaynet.figures.style import to_svg
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.kept import KeptRun
-from highwaynet.runs.records import EpochRecord, Score
+from highwaynet.runs.run_records import EpochRecord, Score
 from highwaynet.runs.spec import RunSpec, with_training
 
 ORIGIN = {"fingerprint": "", "about": About(data="mnist", network="50-layer highway", seed=1, epochs=5), "part": "train", "samples": 1000}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.fakes import DIVERGED, Fake, evaluation, evidence_of
-from highwaynet.analysis.records import FlowRecord, GatesRecord
+from highwaynet.analysis.analysis_records import FlowRecord, GatesRecord
 from highwaynet.base.errors import InputError
 from highwaynet.experiments.evidence import RunEvidence, ask, kept_of, needs_data
 from highwaynet.runs.directory import RunDirectory

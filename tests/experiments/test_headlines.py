@@ -7,7 +7,7 @@ import pytest
 from experiments.fakes import DIVERGED, Fake, evaluation, evidence_of, gates, lesions, mnist_spec, routing
 from highwaynet.experiments.claims import Claim
 from highwaynet.experiments.depth import INITIALISATION, THOUSAND
-from highwaynet.experiments.inside import FIG2, FIG3, FIG4
+from highwaynet.experiments.figures_2_to_4 import FIG2, FIG3, FIG4
 from highwaynet.experiments.optimisation import CONVERGENCE, FIG1
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.tables import TABLE1, TABLE2

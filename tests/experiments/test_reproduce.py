@@ -12,11 +12,11 @@ import pytest
 from experiments.fakes import claim_files
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.experiments import reproduce as module
+from highwaynet.experiments.claim_records import load_claim, load_plan, rule_texts
 from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale
 from highwaynet.experiments.evidence import Evidence
 from highwaynet.experiments.kept_runs import ARCHIVE, read_runs, unpack
 from highwaynet.experiments.pool import Pool, key_of
-from highwaynet.experiments.records import load_claim, load_plan, rule_texts
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import judged, prepare, reproduce, stored_evidence
 from highwaynet.experiments.runner import Standing

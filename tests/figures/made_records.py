@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from highwaynet.analysis.records import (
+from highwaynet.analysis.analysis_records import (
     About,
     DeletionsRecord,
     Flow,
@@ -17,7 +17,7 @@ from highwaynet.analysis.records import (
     RefinementRecord,
     RoutingRecord,
 )
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 
 Values = Callable[[int], np.ndarray]
 ABOUT = About(data="MNIST", network="50-layer highway", seed=1, epochs=60)

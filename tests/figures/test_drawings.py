@@ -27,7 +27,7 @@ from figures.made_records import (
     score,
     some_lesions,
 )
-from highwaynet.analysis.records import AnalysisRecord, EvaluationRecord
+from highwaynet.analysis.analysis_records import AnalysisRecord, EvaluationRecord
 from highwaynet.base.errors import InputError
 from highwaynet.figures.captions import caption
 from highwaynet.figures.drawings import VIEWS
@@ -239,9 +239,9 @@ def test_importing_the_drawings_imports_neither_matplotlib_nor_torch() -> None:
 
 def test_nothing_is_shown_before_the_drawings_are_imported() -> None:
     result = python(
-        "from highwaynet.analysis.records import About, LesionsRecord\n"
+        "from highwaynet.analysis.analysis_records import About, LesionsRecord\n"
         "from highwaynet.base.errors import HighwayError\n"
-        "from highwaynet.runs.records import Score\n"
+        "from highwaynet.runs.run_records import Score\n"
         "about = About(data='d', network='n', seed=0, epochs=1)\n"
         "one = Score(loss=1.0, samples=3)\n"
         "record = LesionsRecord(fingerprint='x', about=about, part='test', samples=3, intact=one, closed=(one,))\n"

@@ -27,7 +27,7 @@ from figures.made_records import (
     score,
     some_lesions,
 )
-from highwaynet.analysis.records import (
+from highwaynet.analysis.analysis_records import (
     AnalysisRecord,
     DeletionsRecord,
     GatesRecord,

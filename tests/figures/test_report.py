@@ -14,7 +14,7 @@ from highwaynet.figures.curves import Curve, draw_curves
 from highwaynet.figures.report import ReportedRun, render_report
 from highwaynet.figures.style import run_colours, to_svg
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.records import EpochRecord
+from highwaynet.runs.run_records import EpochRecord
 
 OF_HIGHWAYS = ("Which gates open", "Which routes classes take", "How far routes are apart")
 OF_GATED = (

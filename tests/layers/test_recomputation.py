@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from highwaynet import ConvHighway, DenseHighway, DensePlain, DenseResidual, NetworkSpec, build_network, recompute
-from highwaynet.networks.build import Network
+from highwaynet.networks.network import Network
 
 
 class Kept:

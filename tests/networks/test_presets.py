@@ -17,8 +17,9 @@ from highwaynet.layers.conv_highway import ConvHighway
 from highwaynet.layers.convolution import channels_last
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.lesion import count_layers
-from highwaynet.networks.build import Network, count_parameters
+from highwaynet.networks.build import count_parameters
 from highwaynet.networks.description import describe
+from highwaynet.networks.network import Network
 from highwaynet.networks.presets import PRESETS
 from highwaynet.training.objective import Batch, Classification, Companions, objective_for
 

@@ -10,7 +10,7 @@ import torch
 from highwaynet import NetworkSpec, RunSpec, TrainingSpec
 from highwaynet.base.errors import InputError
 from highwaynet.runs.load import load_network
-from highwaynet.runs.records import EpochRecord
+from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.spec import with_training
 from highwaynet.training.computing import check_computing, choose_device, computing_for, has_compiler
 from highwaynet.training.loop import train

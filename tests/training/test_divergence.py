@@ -9,8 +9,8 @@ from torch import nn
 
 from highwaynet import NetworkSpec, RunSpec, TrainingSpec, build_network
 from highwaynet.base.errors import InputError
-from highwaynet.networks.build import Network
 from highwaynet.networks.layerwise import layerwise
+from highwaynet.networks.network import Network
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.listing import summarise
 from highwaynet.training.divergence import DivergenceError, find_cause, put_gradients_in_place

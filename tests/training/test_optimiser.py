@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from highwaynet import NetworkSpec, TrainingSpec, build_network
-from highwaynet.networks.build import Network
+from highwaynet.networks.network import Network
 from highwaynet.networks.presets import PRESETS
 from highwaynet.training.optimiser import ThinSGD, make_optimiser, parameter_kinds, set_learning_rate
 

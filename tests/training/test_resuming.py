@@ -203,7 +203,7 @@ def damage_missing(path: Path) -> str:
 
 def smuggle(path: Path, content: bytes) -> None:
     """Put other bytes in place of the tensors, with all checksums right."""
-    from highwaynet.runs.records import CheckpointRecord
+    from highwaynet.runs.run_records import CheckpointRecord
 
     path.with_suffix(".safetensors").write_bytes(content)
     record = CheckpointRecord.model_validate_json(path.read_text())

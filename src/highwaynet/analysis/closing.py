@@ -22,10 +22,8 @@ from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_residual import DenseResidual
 from highwaynet.layers.lesion import closable_modules, lesion
 from highwaynet.layers.stacking import single_layer
-from highwaynet.networks.convolutional import ConvNetwork
-from highwaynet.networks.dense import DenseNetwork
-from highwaynet.networks.layerwise import layerwise
-from highwaynet.runs.records import Score
+from highwaynet.networks.network import Network
+from highwaynet.runs.run_records import Score
 from highwaynet.training.evaluation import EVALUATION_BATCH, evaluate, evaluating
 from highwaynet.training.measuring import Tally
 from highwaynet.training.objective import standard_objective
@@ -191,13 +189,9 @@ def _chain(network: nn.Module) -> _Chain | None:
     for module in network.modules():
         if module._forward_hooks or module._forward_pre_hooks or getattr(module, "observer", None):
             return None
-    if type(network) is DenseNetwork:
-        first, *_, last = (piece.module for piece in layerwise(network))
-        pieces = [first, network.stack, last]
-    elif type(network) is ConvNetwork:
-        pieces = [piece.module for piece in layerwise(network)]
-    else:
+    if not isinstance(network, Network) or Network not in type(network).__bases__:  # a subclass may compute something else
         return None
+    pieces = list(network.in_order())
     known: list[object] = [piece for piece in pieces if type(piece) in {DenseHighway, DenseResidual, ConvHighway, ConvResidual}]
     return _Chain(pieces) if known == closable_modules(network) else None
 

@@ -6,6 +6,19 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
+from highwaynet.analysis.analysis_records import (
+    About,
+    DeletionsRecord,
+    EvaluationRecord,
+    FlowRecord,
+    GatesRecord,
+    LesionsRecord,
+    Origin,
+    PairsRecord,
+    Record,
+    RefinementRecord,
+    RoutingRecord,
+)
 from highwaynet.analysis.questions import (
     DELETIONS,
     EVALUATION,
@@ -21,19 +34,6 @@ from highwaynet.analysis.questions import (
     Question,
     RecordT,
 )
-from highwaynet.analysis.records import (
-    About,
-    DeletionsRecord,
-    EvaluationRecord,
-    FlowRecord,
-    GatesRecord,
-    LesionsRecord,
-    Origin,
-    PairsRecord,
-    Record,
-    RefinementRecord,
-    RoutingRecord,
-)
 from highwaynet.analysis.routing import highway_modules
 from highwaynet.analysis.watching import Progress
 from highwaynet.base.errors import InputError, unknown
@@ -45,7 +45,7 @@ from highwaynet.networks.build import count_parameters
 from highwaynet.networks.description import title_of
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network, load_start
-from highwaynet.runs.records import Kept, Score
+from highwaynet.runs.run_records import Kept, Score
 from highwaynet.training.evaluation import evaluate
 
 

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from highwaynet.analysis.records import Flow, FlowRecord, Origin
+from highwaynet.analysis.analysis_records import Flow, FlowRecord, Origin
 from highwaynet.analysis.watching import Progress
 from highwaynet.base.arrays import Numbers
 from highwaynet.base.text import percent
 from highwaynet.data.dataset import Split
 from highwaynet.data.record import DataRecord
 from highwaynet.layers.observation import Observable, Recording, observable_modules
-from highwaynet.networks.build import Network
 from highwaynet.networks.layerwise import layerwise
+from highwaynet.networks.network import Network
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.training.objective import standard_objective
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from highwaynet.analysis.records import QUANTILES, GatesRecord, Origin
+from highwaynet.analysis.analysis_records import QUANTILES, GatesRecord, Origin
 from highwaynet.analysis.watching import Progress, is_convolutional, mean_over_places, table, watched
 from highwaynet.data.dataset import Split
 from highwaynet.layers.observation import ObservedLayer

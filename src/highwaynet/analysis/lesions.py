@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from highwaynet.analysis.analysis_records import DeletionsRecord, LesionsRecord, Origin, PairsRecord
 from highwaynet.analysis.closing import Route, closing, exchangeable, score_routes
-from highwaynet.analysis.records import DeletionsRecord, LesionsRecord, Origin, PairsRecord
 from highwaynet.analysis.watching import Progress
 from highwaynet.base.arrays import Numbers
 from highwaynet.base.randomness import generator_for
 from highwaynet.data.dataset import Split
 from highwaynet.layers.lesion import count_layers
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 
 MOST_FOR_PAIRS = 200
 """Layers; time and memory for pairs grow with the square and the cube of their number."""

@@ -6,7 +6,7 @@ A new question is a row here, with its analysis and its record beside it, and a 
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from highwaynet.analysis.records import (
+from highwaynet.analysis.analysis_records import (
     AnalysisRecord,
     DeletionsRecord,
     FlowRecord,

@@ -5,13 +5,13 @@ import math
 import torch
 from torch import Tensor
 
+from highwaynet.analysis.analysis_records import Origin, RefinementRecord
 from highwaynet.analysis.flow import overall_moments
-from highwaynet.analysis.records import Origin, RefinementRecord
 from highwaynet.analysis.watching import Progress, watched
 from highwaynet.data.dataset import Split
 from highwaynet.layers.lesion import Closable
 from highwaynet.layers.observation import ObservedLayer, Recording
-from highwaynet.networks.build import Network
+from highwaynet.networks.network import Network
 
 
 def analyse_refinement(network: Network, split: Split, *, origin: Origin, progress: Progress | None = None) -> RefinementRecord:

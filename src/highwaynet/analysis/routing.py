@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from highwaynet.analysis.records import Origin, RoutingRecord
+from highwaynet.analysis.analysis_records import Origin, RoutingRecord
 from highwaynet.analysis.watching import Progress, is_convolutional, mean_over_places, streamed, table
 from highwaynet.base.arrays import Numbers
 from highwaynet.data.dataset import Split

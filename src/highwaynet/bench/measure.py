@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from highwaynet.base.memory import keep_freed_memory
+from highwaynet.bench.bench_records import BenchRecord, Measurement, Setting
 from highwaynet.bench.peers import PRODUCT_OPERATIONS, StepCall, naive, ours, peers_for, product, stack_alone
-from highwaynet.bench.records import BenchRecord, Measurement, Setting
 from highwaynet.runs.environment import describe_environment
 
 SETTINGS = (

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highwaynet.bench.records import Setting
+from highwaynet.bench.bench_records import Setting
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.dense import build_dense
 from highwaynet.networks.spec import NetworkSpec

@@ -26,8 +26,8 @@ def bench_command(
     """
     if out is not None and out.suffix != ".json":
         raise InputError(f"--out {out}: name a file that ends in .json")
+    from highwaynet.bench.bench_records import Measurement
     from highwaynet.bench.measure import run_bench
-    from highwaynet.bench.records import Measurement
 
     if sweep and out is not None:
         from highwaynet.figures.bench_plot import draw_sweep

@@ -7,10 +7,10 @@ import typer
 
 from highwaynet.analysis.questions import QUESTIONS, questions_of
 from highwaynet.base.errors import InputError
+from highwaynet.cli.asking import FORMAT, OUT, RUN, Findings, Told, names_in, need_figures, progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.inside import FORMAT, OUT, RUN, Findings, Told, names_in, need_figures, progress_bar
 from highwaynet.cli.output import CHECKPOINT
-from highwaynet.runs.records import Kept
+from highwaynet.runs.run_records import Kept
 
 if TYPE_CHECKING:
     from highwaynet.analysis.collect import Study

@@ -8,11 +8,11 @@ import typer
 
 from highwaynet.analysis.questions import QUESTIONS, questions_of
 from highwaynet.base.errors import InputError
+from highwaynet.cli.asking import FORMAT, OUT, RUN, Findings, names_in, need_figures, numbers_in, progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.inside import FORMAT, OUT, RUN, Findings, names_in, need_figures, numbers_in, progress_bar
 from highwaynet.cli.output import CHECKPOINT, print_json, print_table
 from highwaynet.data.names import Part
-from highwaynet.runs.records import Kept
+from highwaynet.runs.run_records import Kept
 
 
 def lesion_command(

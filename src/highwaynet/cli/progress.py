@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from highwaynet.base.text import loss_text
 from highwaynet.cli.output import messages
 from highwaynet.data.record import DataRecord
-from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.training.watcher import Watcher
 
 LINES = 20

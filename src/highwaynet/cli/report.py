@@ -9,8 +9,8 @@ from highwaynet.analysis.questions import DELETIONS, FLOW, GATES, LESIONS, PAIRS
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import write_atomically
 from highwaynet.base.text import loss_text
+from highwaynet.cli.asking import Told, progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.inside import Told, progress_bar
 from highwaynet.cli.output import console, print_json, print_table
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import Ongoing, console, print_json, print_table, usual_workers
 
 if TYPE_CHECKING:
-    from highwaynet.experiments.records import ClaimRecord
+    from highwaynet.experiments.claim_records import ClaimRecord
     from highwaynet.experiments.reproduce import Job
     from highwaynet.experiments.runner import Standing
 
@@ -58,7 +58,7 @@ def reproduce_command(
         return
     if name not in CLAIMS:
         raise unknown("claim", name, [*CLAIMS, "list"])
-    from highwaynet.cli.inside import need_figures
+    from highwaynet.cli.asking import need_figures
 
     need_figures()
     from highwaynet.experiments.reproduce import check_data, prepare, reproduce, seconds_left
@@ -108,7 +108,7 @@ def _time_needed(seconds: float, workers: int) -> str:
 
 
 def _print_plan(job: "Job", seconds: float, workers: int) -> None:
-    from highwaynet.experiments.records import rule_texts
+    from highwaynet.experiments.claim_records import rule_texts
 
     runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.pool.is_done(run)} for run in job.runs]
     rules = [rule.model_dump(mode="json") for rule in rule_texts(job.claim)]
@@ -121,8 +121,8 @@ def _show_plan(job: "Job") -> None:
 
 
 def _list(out: Path, *, as_json: bool) -> None:
+    from highwaynet.experiments.claim_records import load_claim
     from highwaynet.experiments.claims import SCALES
-    from highwaynet.experiments.records import load_claim
     from highwaynet.experiments.registry import CLAIMS
     from highwaynet.experiments.reproduce import folder_name
 

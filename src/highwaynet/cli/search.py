@@ -126,7 +126,7 @@ def show_command(
     if figures is None and formats is not None:
         raise InputError(f"--format {formats}: also name a folder for the figures with --figures")
     if figures is not None:
-        from highwaynet.cli.inside import FORMATS, names_in, need_figures
+        from highwaynet.cli.asking import FORMATS, names_in, need_figures
 
         need_figures()
         chosen = names_in("--format", formats or "png", FORMATS)

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import help_for
+from highwaynet.cli.asking import numbers_in
 from highwaynet.cli.data import DATA_ROOT, data_flags, use_data_root
-from highwaynet.cli.inside import numbers_in
 from highwaynet.cli.output import print_json
 from highwaynet.cli.overrides import gather_spec
 from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_several

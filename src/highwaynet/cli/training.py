@@ -94,7 +94,7 @@ def print_answer(answer: dict[str, Any]) -> None:
     if "summary" in answer:
         console.print(f"{answer['summary']}\nruns: {place}\nnext: highway runs {place}\n      highway report {place}/seed*", soft_wrap=True)
         return
-    from highwaynet.runs.records import EpochRecord
+    from highwaynet.runs.run_records import EpochRecord
 
     if "last_epoch" in answer:
         last = EpochRecord.model_validate(answer["last_epoch"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from highwaynet.analysis.records import FlowRecord
+from highwaynet.analysis.analysis_records import FlowRecord
 from highwaynet.base.text import loss_text, percent
 from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale, at_least, counted, ratio
 from highwaynet.experiments.specs import over_seeds, run_spec

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal
 
+from highwaynet.analysis.analysis_records import EvaluationRecord, Record
 from highwaynet.analysis.questions import EVALUATION, QUESTIONS
-from highwaynet.analysis.records import EvaluationRecord, Record
 from highwaynet.base.errors import InputError
 from highwaynet.experiments.claims import Analysis, Scale
 from highwaynet.runs.checkpoints import FINAL
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.kept import KeptRun
 from highwaynet.runs.record_files import RecordT
-from highwaynet.runs.records import EpochRecord, Score
+from highwaynet.runs.run_records import EpochRecord, Score
 from highwaynet.runs.spec import RunSpec
 
 Status = Literal["finished", "diverged"]

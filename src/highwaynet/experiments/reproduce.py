@@ -11,12 +11,7 @@ from typing import Protocol
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import cannot, remove_leftovers
-from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
-from highwaynet.experiments.estimate import estimate
-from highwaynet.experiments.evidence import Answers, Evidence, RunEvidence, Status, ask, kept_of, needs_data
-from highwaynet.experiments.kept_runs import read_runs, write_runs
-from highwaynet.experiments.pool import RUNS, Pool, key_of
-from highwaynet.experiments.records import (
+from highwaynet.experiments.claim_records import (
     PLAN,
     RECORD,
     ClaimRecord,
@@ -29,6 +24,11 @@ from highwaynet.experiments.records import (
     rule_texts,
     save,
 )
+from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
+from highwaynet.experiments.estimate import estimate
+from highwaynet.experiments.evidence import Answers, Evidence, RunEvidence, Status, ask, kept_of, needs_data
+from highwaynet.experiments.kept_runs import read_runs, write_runs
+from highwaynet.experiments.pool import RUNS, Pool, key_of
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.kept import KeptRun

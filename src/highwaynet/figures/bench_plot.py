@@ -1,6 +1,6 @@
 """Milliseconds a training step over depth and over batch, ours and the naive module's."""
 
-from highwaynet.bench.records import BenchRecord, Setting
+from highwaynet.bench.bench_records import BenchRecord, Setting
 from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style, log_scale
 
 

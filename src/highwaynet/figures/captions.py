@@ -5,7 +5,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from highwaynet.analysis.records import AnalysisRecord, DeletionsRecord, LesionsRecord, PairsRecord
+from highwaynet.analysis.analysis_records import AnalysisRecord, DeletionsRecord, LesionsRecord, PairsRecord
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import write_atomically
 from highwaynet.figures.findings import samples_text, with_count

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from highwaynet.analysis.records import AnalysisRecord, LesionsRecord
+from highwaynet.analysis.analysis_records import AnalysisRecord, LesionsRecord
 from highwaynet.figures.drawings import VIEWS
 from highwaynet.figures.style import COLOURS
 

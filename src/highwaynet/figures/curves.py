@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from highwaynet.figures.style import WIDTH, Figure, house_style, log_scale
-from highwaynet.runs.records import EpochRecord
+from highwaynet.runs.run_records import EpochRecord
 
 SMALLEST = 1e-12
 """Losses below are drawn here: a log axis has no zero."""

@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from highwaynet.analysis.records import (
+from highwaynet.analysis.analysis_records import (
     AnalysisRecord,
     DeletionsRecord,
     EvaluationRecord,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from highwaynet.analysis.records import (
+from highwaynet.analysis.analysis_records import (
     AnalysisRecord,
     DeletionsRecord,
     Flow,
@@ -20,7 +20,7 @@ from highwaynet.analysis.records import (
 )
 from highwaynet.base.arrays import Numbers
 from highwaynet.base.text import loss_text, percent
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 
 PART_NAMES = {"train": "training", "validation": "validation", "test": "test"}
 METRICS: dict[str, tuple[str, Callable[[float], str]]] = {

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, SymmetricalLogLocator
 
-from highwaynet.analysis.records import FlowRecord
+from highwaynet.analysis.analysis_records import FlowRecord
 from highwaynet.base.arrays import Numbers
 from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style, log_scale
 

@@ -9,7 +9,7 @@ from matplotlib.colorbar import Colorbar
 from matplotlib.colors import Normalize
 from matplotlib.image import AxesImage
 
-from highwaynet.analysis.records import GatesRecord, RoutingRecord
+from highwaynet.analysis.analysis_records import GatesRecord, RoutingRecord
 from highwaynet.figures.findings import number_text
 from highwaynet.figures.style import DIVERGING, FRAME, HEAT, WIDTH, Figure, Values, centred, colour_bar, finite, heat_map, house_style
 

@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.lines import Line2D
 
-from highwaynet.analysis.records import DeletionsRecord, LesionsRecord, PairsRecord
+from highwaynet.analysis.analysis_records import DeletionsRecord, LesionsRecord, PairsRecord
 from highwaynet.figures.curves import SMALLEST
 from highwaynet.figures.findings import PART_NAMES, with_count
 from highwaynet.figures.style import COLOURS, WIDTH, Figure, Values, colour_bar, count_ticks, finite, heat_map, house_style, log_scale
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 
 DASHED: Any = {"color": "#333333", "linestyle": (0, (4, 2)), "linewidth": 1.1}
 PART_MARKERS: dict[str, dict[str, Any]] = {

@@ -2,7 +2,7 @@
 
 from matplotlib.ticker import MaxNLocator
 
-from highwaynet.analysis.records import RefinementRecord
+from highwaynet.analysis.analysis_records import RefinementRecord
 from highwaynet.figures.flow_plot import finite, marks
 from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style
 

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from pydantic import BaseModel
 
 from highwaynet import __version__
-from highwaynet.analysis.records import EvaluationRecord
+from highwaynet.analysis.analysis_records import EvaluationRecord
 from highwaynet.base.specs import section_in
 from highwaynet.base.text import loss_text, percent
 from highwaynet.data.record import DataRecord
@@ -18,7 +18,7 @@ from highwaynet.figures.cards import Found, cards
 from highwaynet.figures.curves import Curve, draw_curves
 from highwaynet.figures.findings import METRICS, PART_NAMES
 from highwaynet.figures.style import run_colours, to_svg
-from highwaynet.runs.records import EpochRecord
+from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.spec import RunSpec
 
 MARK = '<meta name="generator" content="highwaynet'

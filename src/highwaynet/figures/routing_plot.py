@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import Normalize
 
-from highwaynet.analysis.records import RoutingRecord
+from highwaynet.analysis.analysis_records import RoutingRecord
 from highwaynet.base.errors import InputError, unknown
 from highwaynet.figures.gate_map import label_gates, layer_map, map_grid
 from highwaynet.figures.style import DIVERGING, WIDTH, Figure, centred, colour_bar, finite, heat_map, house_style

@@ -198,7 +198,7 @@ def _gates(spec: NetworkSpec) -> dict[str, Any]:
     """The network's gates; "auto" becomes a number."""
     from highwaynet.layers.gates import resolve_gate_bias  # torch loads with it
 
-    bias = resolve_gate_bias("auto" if spec.gate_bias is None else spec.gate_bias, spec.depth, family=spec.preset.family)
+    bias = resolve_gate_bias("auto" if spec.gate_bias is None else spec.gate_bias, spec.depth, family=spec.preset.traits.gate_rule)
     return {"gate_bias": bias, "carry": spec.carry or "coupled"}
 
 

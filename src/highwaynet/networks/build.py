@@ -1,21 +1,15 @@
 """The builder: a plan becomes a module with fresh weights."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 
 from torch import Generator, nn
 
-from highwaynet.layers.names import FamilyName
 from highwaynet.networks.architectures import plan_of
-from highwaynet.networks.convolutional import ConvNetwork, build_convolutional
-from highwaynet.networks.dense import DenseNetwork, build_dense
 from highwaynet.networks.description import describe_plan
+from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Plan
 from highwaynet.networks.spec import NetworkSpec
-
-Network = DenseNetwork | ConvNetwork
-"""A network of this package: a module with its plan as `plan`, from which layers can be removed with `without`."""
-
-_BUILDERS: dict[FamilyName, Callable[[Plan, Generator | None], Network]] = {"dense": build_dense, "convolutional": build_convolutional}
 
 
 def build_network(spec: NetworkSpec, input_shape: Sequence[int], outputs: int, *, generator: Generator | None = None) -> Network:
@@ -50,7 +44,9 @@ def build_plan(plan: Plan, *, generator: Generator | None = None) -> Network:
         InputError: If the samples do not fit the network, or it would have more than 2³¹ weights.
     """
     describe_plan(plan)
-    return _BUILDERS[plan.family](plan, generator)
+    module, function = plan.traits.builder.split(":")
+    network: Network = getattr(import_module(module), function)(plan, generator)
+    return network
 
 
 def count_parameters(module: nn.Module) -> int:

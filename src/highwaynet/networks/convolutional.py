@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -20,6 +20,7 @@ from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.lesion import Closable
 from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
 from highwaynet.layers.recomputation import segments, through_modules
+from highwaynet.networks.network import Network
 from highwaynet.networks.plan import (
     Companion,
     Conv,
@@ -44,6 +45,12 @@ class GlobalAverage(nn.Module):
         return x.mean(dim=(2, 3))
 
 
+class _Start(nn.Module):
+    """Puts the input into the memory layout that the layers keep."""
+
+    forward = staticmethod(channels_last)
+
+
 class CompanionHead(nn.Module):
     """A classifier on the mean of each map, for deep supervision (Lee et al. 2014)."""
 
@@ -57,7 +64,7 @@ class CompanionHead(nn.Module):
         return logits
 
 
-class ConvNetwork(nn.Module):
+class ConvNetwork(Network):
     """Images (batch, channels, height, width) → logits (or the numbers of a regression), through modules in a row.
 
     Args:
@@ -65,7 +72,6 @@ class ConvNetwork(nn.Module):
         layers: The modules of the plan's parts, companion classifiers among them, in the order of execution.
     """
 
-    takes_targets = False
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
@@ -137,10 +143,10 @@ class ConvNetwork(nn.Module):
                     companions += [layer(x) for layer in layers]
         return (x, companions) if return_companions else x
 
-    @property
-    def companions(self) -> bool:
-        """Whether there are companion classifiers."""
-        return any(isinstance(layer, CompanionHead) for layer in self.layers)
+    def in_order(self) -> Iterator[nn.Module]:
+        """The layers without the companions."""
+        yield _Start()
+        yield from (layer for layer in self.layers if not isinstance(layer, CompanionHead))
 
     def without(self, layers: Iterable[int]) -> "ConvNetwork":
         """The network with these closable layers removed, numbered from 1; raises ValueError where one changes the shape."""

@@ -2,8 +2,8 @@
 
 import copy
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from torch import Generator, Tensor, nn
 
@@ -15,13 +15,14 @@ from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Dense, DenseStack, DropoutPart, Plan, PlanPart
 
 AnyStack = DenseHighway | DensePlain | DenseResidual
 _STACKS = (DenseHighway, DensePlain, DenseResidual)
 
 
-class DenseNetwork(nn.Module):
+class DenseNetwork(Network):
     """Input of any shape → flat → plain layer → stack → head; gives logits (or the numbers of a regression).
 
     Args:
@@ -33,9 +34,7 @@ class DenseNetwork(nn.Module):
     """
 
     head_name = "head"
-    companions = False
     takes_targets = True
-    """Whether it can compute the loss as well, which takes less time than asking for the logits first."""
 
     def __init__(self, plan: Plan, entry: DensePlain, stack: AnyStack, head: nn.Linear, dropout: tuple[float, ...] = (0.0, 0.0)) -> None:
         super().__init__()
@@ -98,7 +97,11 @@ class DenseNetwork(nn.Module):
             return True
         return self.entry_dropout.is_active() or self.head_dropout.is_active()
 
-    def without(self, layers: Iterable[int]) -> "DenseNetwork":
+    def in_order(self) -> Iterator[nn.Module]:
+        """The first layer, the stack and the head, with what stands between them."""
+        yield from (nn.Flatten(), self.entry, self.entry_dropout, self.stack, self.head_dropout, self.head)
+
+    def without(self, layers: Iterable[int]) -> Self:
         """The network with these layers of its stack removed, numbered from 1; the first plain layer is not counted."""
         numbers = list(layers)
         plan = self.plan.without(numbers)  # checks the numbers

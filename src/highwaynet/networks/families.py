@@ -1,6 +1,6 @@
 """The families of networks: what all networks of a family have in common. Free of torch.
 
-A new family joins here, with a drawing of its plans (architectures.py) and a builder of its modules (build.py).
+A new family joins here, with a file for its module and builder, and with a drawing for its plans (architectures.py).
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ from highwaynet.layers.names import FamilyName
 class Family:
     """What holds for every network of a family."""
 
-    name: FamilyName
+    builder: str
+    """The function that makes the module of a plan, as "module:function"; it is loaded when a network is built."""
+    gate_rule: FamilyName
+    """The rule for the start bias of its transform gates (`auto_gate_bias`)."""
     takes_images: bool
     """Whether it needs samples of shape (channels, height, width); otherwise samples of any shape are flattened."""
     counts_head: bool
@@ -23,9 +26,29 @@ class Family:
     """The recipe that is used if none is named."""
     has_blocks: bool
     """Whether what can be closed is a block of several layers in its residual networks."""
+    has_stacks: bool
+    """Whether its plans may contain stacks of dense layers."""
 
 
-FAMILIES: dict[FamilyName, Family] = {
-    "dense": Family("dense", takes_images=False, counts_head=False, has_variants=False, usual_recipe=None, has_blocks=False),
-    "convolutional": Family("convolutional", takes_images=True, counts_head=True, has_variants=True, usual_recipe="quick", has_blocks=True),
+FAMILIES: dict[str, Family] = {
+    "dense": Family(
+        builder="highwaynet.networks.dense:build_dense",
+        gate_rule="dense",
+        takes_images=False,
+        counts_head=False,
+        has_variants=False,
+        usual_recipe=None,
+        has_blocks=False,
+        has_stacks=True,
+    ),
+    "convolutional": Family(
+        builder="highwaynet.networks.convolutional:build_convolutional",
+        gate_rule="convolutional",
+        takes_images=True,
+        counts_head=True,
+        has_variants=True,
+        usual_recipe="quick",
+        has_blocks=True,
+        has_stacks=False,
+    ),
 }

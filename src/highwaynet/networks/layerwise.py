@@ -1,14 +1,15 @@
-"""A network as its layers, one after the other, also where many of them are one module."""
+"""A network as single layers, one after the other, also if many of them are one module."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from torch import nn
 
-from highwaynet.layers.convolution import channels_last
+from highwaynet.layers.dense_highway import DenseHighway
+from highwaynet.layers.dense_plain import DensePlain
+from highwaynet.layers.dense_residual import DenseResidual
 from highwaynet.layers.stacking import single_layer
-from highwaynet.networks.build import Network
-from highwaynet.networks.convolutional import CompanionHead, ConvNetwork
+from highwaynet.networks.network import Network
 
 
 class Piece(NamedTuple):
@@ -17,26 +18,22 @@ class Piece(NamedTuple):
     label: str
     """What it is called in messages."""
     module: nn.Module
-    """From the output of the piece before; its parameters share the network's memory."""
-
-
-class _Start(nn.Module):
-    forward = staticmethod(channels_last)
+    """Takes the output of the piece before; its parameters share the network's memory."""
 
 
 def layerwise(network: Network) -> Iterator[Piece]:
-    """The pieces, in the order of execution: one after the other they compute what the network does, companions left out."""
-    if isinstance(network, ConvNetwork):
-        yield Piece("the input", _Start())
-        number = 0
-        for place, layer in enumerate(network.layers):
-            if isinstance(layer, CompanionHead):
-                continue
+    """The pieces in the order of execution; one after the other they compute what the network does, without its companions."""
+    head, number = network.get_submodule(network.head_name), 0
+    for module in network.in_order():
+        for layer in _single(module):
             number += any(True for _ in layer.parameters())
-            label = "the last layer" if network.head_name == f"layers.{place}" else f"layer {number} ({type(layer).__name__})"
-            yield Piece(label, layer)
-        return
-    yield Piece("layer 1 (DensePlain)", nn.Sequential(nn.Flatten(), network.entry, network.entry_dropout))
-    for number in range(1, network.stack.num_layers + 1):
-        yield Piece(f"layer {number + 1} ({type(network.stack).__name__})", single_layer(network.stack, number))
-    yield Piece("the last layer", nn.Sequential(network.head_dropout, network.head))
+            label = f"layer {number} ({type(layer).__name__})" if number else "the input"
+            yield Piece("the last layer" if layer is head else label, layer)
+
+
+def _single(module: nn.Module) -> Iterator[nn.Module]:
+    """The layers of a stack, or the module itself."""
+    if isinstance(module, DenseHighway | DensePlain | DenseResidual) and module.num_layers != 1:
+        yield from (single_layer(module, number) for number in range(1, module.num_layers + 1))
+    else:
+        yield module

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from highwaynet.base.errors import InputError
+from highwaynet.base.errors import InputError, unknown
 from highwaynet.base.specs import Spec
-from highwaynet.layers.names import Activation, Carry, FamilyName, Init, Shortcut
+from highwaynet.layers.names import Activation, Carry, Init, Shortcut
 from highwaynet.networks.families import FAMILIES, Family
 
 Shape = tuple[int, ...]
@@ -159,7 +159,7 @@ class Plan(Spec):
     """Version of this format."""
     name: str
     """The preset that it comes from."""
-    family: FamilyName
+    family: str
     """dense or convolutional."""
     input_shape: Annotated[tuple[Size, ...], Field(min_length=1, max_length=8)]
     """Shape of one sample."""
@@ -168,10 +168,12 @@ class Plan(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> "Plan":
+        if self.family not in FAMILIES:
+            raise ValueError(str(unknown("family", self.family, FAMILIES)))
         if sum(isinstance(part, Conv | Dense) and part.head for part in self.parts) != 1:
             raise ValueError("a network has one part that gives the outputs")
         for part in self.parts:
-            if isinstance(part, DenseStack) and self.family != "dense":
+            if isinstance(part, DenseStack) and not self.traits.has_stacks:
                 raise ValueError(f"a {self.family} network has no place for {part.part}")
             if isinstance(part, Conv) and part.pieces > 1 and (part.stride, part.norm, part.activation) != (1, False, "identity"):
                 raise ValueError("a maxout convolution has no stride, batch norm or activation")

@@ -8,7 +8,6 @@ number of parameters, but its authors never published it layer by layer.
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from highwaynet.layers.names import FamilyName
 from highwaynet.networks.families import FAMILIES, Family
 from highwaynet.networks.plan import Shape
 
@@ -41,6 +40,8 @@ class Preset:
     """The fields of `NetworkSpec` that can be chosen."""
     made_for: Shape
     """The input for which its numbers were published."""
+    family: str = "convolutional"
+    """Its family, a key of `FAMILIES`."""
     defaults: dict[str, Any] = field(default_factory=dict)
     """Values of the `NetworkSpec` fields that the user leaves out."""
     by_variant: dict[Variant, dict[str, Any]] = field(default_factory=dict)
@@ -61,11 +62,6 @@ class Preset:
     """Units of the dense layer of the other head."""
     dense_head_origin: str | None = None
     """Where the network with that head comes from."""
-
-    @property
-    def family(self) -> FamilyName:
-        """What kind of network it is: dense or convolutional."""
-        return "dense" if self.drawing == "dense" else "convolutional"
 
     @property
     def traits(self) -> Family:
@@ -181,6 +177,7 @@ def _fitnet(letter: str, layers: int, stages: tuple[tuple[int, ...], ...]) -> Pr
 PRESETS: dict[str, Preset] = {
     "fc-highway": Preset(
         drawing="dense",
+        family="dense",
         kind="highway",
         summary="one plain dense layer, then dense highway layers, then softmax",
         origins={"paper": "paper, section 3.1"},
@@ -191,6 +188,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "fc-plain": Preset(
         drawing="dense",
+        family="dense",
         kind="plain",
         summary="dense plain layers, then softmax; as many parameters a layer as fc-highway",
         origins={"paper": "paper, section 3.1"},
@@ -201,6 +199,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "fc-residual": Preset(
         drawing="dense",
+        family="dense",
         kind="residual",
         summary="one plain dense layer, then dense residual layers, then softmax; the width of fc-plain",
         origins={"paper": "dense analogue of He et al. 2015, not in the paper"},

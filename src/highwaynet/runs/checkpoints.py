@@ -16,7 +16,7 @@ from torch import Tensor
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
-from highwaynet.runs.records import CheckpointRecord, Kept, RunProgress
+from highwaynet.runs.run_records import CheckpointRecord, Kept, RunProgress
 
 FINAL: Kept = "final"
 """The checkpoints of which there is one: the weights after the last epoch, and those with the lowest validation loss."""

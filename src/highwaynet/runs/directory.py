@@ -32,7 +32,7 @@ from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import FINAL, Checkpoints
 from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.record_files import RecordT, load_record, records_in, save_record
-from highwaynet.runs.records import EpochRecord, Kept, TimingRecord
+from highwaynet.runs.run_records import EpochRecord, Kept, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 

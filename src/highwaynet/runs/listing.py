@@ -9,7 +9,7 @@ from highwaynet.base.specs import Spec
 from highwaynet.networks.description import describe_plan
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import is_locked
-from highwaynet.runs.records import EpochRecord
+from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.spec import SPEC
 
 State = Literal["finished", "running", "interrupted", "diverged", "stopped", "damaged"]

@@ -8,11 +8,12 @@ from torch import Tensor
 from highwaynet.base.errors import InputError
 from highwaynet.base.randomness import generator_for
 from highwaynet.data.record import DataRecord
-from highwaynet.networks.build import Network, build_plan
+from highwaynet.networks.build import build_plan
+from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import START
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.records import Kept
+from highwaynet.runs.run_records import Kept
 from highwaynet.runs.spec import RunSpec
 
 

@@ -18,12 +18,12 @@ from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
 from highwaynet.data.table_files import Table, read_table
 from highwaynet.data.tables import TableEncoder
-from highwaynet.networks.build import Network
+from highwaynet.networks.network import Network
 from highwaynet.runs.checkpoints import FINAL, START, checksum
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import load_network
-from highwaynet.runs.records import Kept
+from highwaynet.runs.run_records import Kept
 from highwaynet.runs.spec import RunSpec, StartSpec, with_training
 
 BATCH = 256

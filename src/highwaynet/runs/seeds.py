@@ -7,7 +7,7 @@ from typing import Literal
 from highwaynet.base.files import write_atomically
 from highwaynet.base.specs import Spec
 from highwaynet.data.names import Part
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 
 SEEDS = "seeds.json"
 

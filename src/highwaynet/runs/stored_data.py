@@ -9,7 +9,7 @@ from highwaynet.base.files import sha256
 from highwaynet.base.specs import parsed
 from highwaynet.data.preparation import Preparation
 from highwaynet.runs.checkpoints import decode
-from highwaynet.runs.records import StoredData
+from highwaynet.runs.run_records import StoredData
 
 
 def pack_preparation(preparation: Preparation) -> tuple[str, bytes]:

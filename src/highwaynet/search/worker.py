@@ -16,7 +16,7 @@ from highwaynet.base.errors import HighwayError
 from highwaynet.data.record import DataRecord
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import is_locked
-from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.search.address import Address
 from highwaynet.search.configurations import spec_of_trial
 from highwaynet.search.drawing import trial_seed

@@ -5,7 +5,7 @@ import time
 
 from torch import Tensor, nn
 
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 from highwaynet.training.divergence import DivergenceError, find_cause, has_finite_weights, put_gradients_in_place
 from highwaynet.training.evaluation import EVALUATION_BATCH, evaluate
 from highwaynet.training.fitting import Fitting

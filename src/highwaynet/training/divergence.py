@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from highwaynet.base.errors import HighwayError
-from highwaynet.networks.build import Network
 from highwaynet.networks.layerwise import layerwise
+from highwaynet.networks.network import Network
 
 
 class DivergenceError(HighwayError):

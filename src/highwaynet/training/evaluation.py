@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from highwaynet.data.dataset import Split
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.measuring import Tally
 from highwaynet.training.objective import Objective, standard_objective

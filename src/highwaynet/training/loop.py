@@ -9,9 +9,9 @@ import torch
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.memory import keep_freed_memory
-from highwaynet.networks.build import Network
+from highwaynet.networks.network import Network
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import RunSpec
 from highwaynet.training.care import Care
 from highwaynet.training.distribution import ALONE, World

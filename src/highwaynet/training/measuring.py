@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from highwaynet.data.record import DataRecord
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 from highwaynet.training.distribution import ALONE, World
 
 

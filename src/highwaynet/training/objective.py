@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from highwaynet.data.names import Task
 from highwaynet.data.record import DataRecord
 from highwaynet.kernels.dense_layer import cross_entropy
-from highwaynet.networks.build import Network
+from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Companion, Plan
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from highwaynet.networks.build import Network
+from highwaynet.networks.network import Network
 from highwaynet.runs.training_spec import TrainingSpec
 
 ParameterKind = Literal["weight", "bias", "head"]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.record import DataRecord
-from highwaynet.networks.build import Network
+from highwaynet.networks.network import Network
 from highwaynet.training.measuring import Tally
 from highwaynet.training.objective import Batch, BatchLoss, Objective
 

@@ -12,7 +12,7 @@ from highwaynet.base.specs import parsed
 from highwaynet.runs.checkpoints import FINAL, OBJECTIVE, decode, step_in
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.interval import Interval
-from highwaynet.runs.records import CheckpointRecord, RunProgress
+from highwaynet.runs.run_records import CheckpointRecord, RunProgress
 from highwaynet.training.distribution import World
 from highwaynet.training.state import TrainingState
 

@@ -14,8 +14,8 @@ from highwaynet.data.load import load_dataset
 from highwaynet.data.memory import target_in
 from highwaynet.data.preparation import Preparation
 from highwaynet.networks.architectures import plan_of
-from highwaynet.networks.build import Network
 from highwaynet.networks.description import describe_plan
+from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import FINAL, START, decode
 from highwaynet.runs.directory import RunDirectory

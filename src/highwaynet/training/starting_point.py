@@ -12,7 +12,8 @@ from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.architectures import plan_of
-from highwaynet.networks.build import Network, build_plan
+from highwaynet.networks.build import build_plan
+from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import START, encode
 from highwaynet.runs.directory import RunDirectory

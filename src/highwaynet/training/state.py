@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.record import DataRecord
-from highwaynet.networks.build import Network
-from highwaynet.runs.records import Best, CheckpointRecord
+from highwaynet.networks.network import Network
+from highwaynet.runs.run_records import Best, CheckpointRecord
 from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.measuring import Tally
 from highwaynet.training.objective import Objective

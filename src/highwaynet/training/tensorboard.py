@@ -5,7 +5,7 @@ from typing import Any
 from highwaynet.base.errors import InputError
 from highwaynet.data.record import DataRecord
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.training.watcher import Watcher
 
 

@@ -1,7 +1,7 @@
 """Whoever wants to see a run while it goes on."""
 
 from highwaynet.data.record import DataRecord
-from highwaynet.runs.records import EpochRecord, TimingRecord
+from highwaynet.runs.run_records import EpochRecord, TimingRecord
 
 
 class Watcher:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from highwaynet.analysis.records import GatesRecord, LesionsRecord, RoutingRecord
+from highwaynet.analysis.analysis_records import GatesRecord, LesionsRecord, RoutingRecord
 from highwaynet.base.arrays import Numbers
 from highwaynet.base.text import percent
 from highwaynet.experiments.claims import Analysis, Claim, Outcome, Rule, Run, Scale, at_best_partly, counted, ratio, times

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from experiments.fakes import DIVERGED, Fake, drawn, evidence_of, found, gates, judge, lesions, routing, verdicts
-from highwaynet.analysis.records import GatesRecord, LesionsRecord, RoutingRecord
+from highwaynet.analysis.analysis_records import GatesRecord, LesionsRecord, RoutingRecord
+from highwaynet.experiments.claim_records import ClaimRecord
 from highwaynet.experiments.claims import Claim
-from highwaynet.experiments.inside import FIG2, FIG3, FIG4, change_within, rank_correlation
-from highwaynet.experiments.records import ClaimRecord
+from highwaynet.experiments.figures_2_to_4 import FIG2, FIG3, FIG4, change_within, rank_correlation
 
 
 def judged_gates(folder: Path, mnist: GatesRecord, cifar: GatesRecord) -> ClaimRecord:

@@ -11,11 +11,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.cli.output import console, messages, print_json
-from highwaynet.runs.records import Kept
+from highwaynet.runs.run_records import Kept
 
 if TYPE_CHECKING:
+    from highwaynet.analysis.analysis_records import AnalysisRecord
     from highwaynet.analysis.collect import Study
-    from highwaynet.analysis.records import AnalysisRecord
 
 FORMATS = ("png", "svg", "pdf")
 MOST = 100_000

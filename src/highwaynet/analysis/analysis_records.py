@@ -15,7 +15,7 @@ from highwaynet.base.arrays import Array
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
 from highwaynet.data.names import Part
-from highwaynet.runs.records import Score
+from highwaynet.runs.run_records import Score
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

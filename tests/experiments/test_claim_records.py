@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from highwaynet.base.errors import InputError
-from highwaynet.experiments.records import (
+from highwaynet.experiments.claim_records import (
     PLAN,
     RECORD,
     ClaimRecord,
