@@ -91,7 +91,7 @@ _HOMES = {
     "Regression": "training.objective",
     "RunDirectory": "runs.directory",
     "RunSpec": "runs.spec",
-    "Score": "runs.records",
+    "Score": "runs.run_records",
     "SeedsRecord": "runs.seeds",
     "StartSpec": "runs.spec",
     "Study": "analysis.collect",

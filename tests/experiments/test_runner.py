@@ -116,7 +116,9 @@ def test_one_that_is_killed_again_ends_it_with_a_sentence_and_can_go_on(
             os.kill(pid, signal.SIGKILL)
 
     shaken = Pool(tmp_path)
-    with pytest.raises(HighwayError, match="the run b failed: its process ended with code -9; the same command continues it, or starts"):
+    with pytest.raises(
+        HighwayError, match=r"the run b failed: its process died \(killed by signal 9, .*; the same command continues it, or"
+    ):
         run_all(runs[1:2], shaken, 1, kill)
     assert len(killed) == 2
     run_all(runs[1:2], shaken, 1, lambda standing: None)

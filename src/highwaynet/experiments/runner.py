@@ -17,7 +17,7 @@ from highwaynet.experiments.pool import Pool, has_ended
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import is_locked
 from highwaynet.training.interruption import InterruptedRunError, Interruption
-from highwaynet.training.workers import dismiss, start_worker, tell
+from highwaynet.training.workers import dismiss, start_worker, tell, why_it_ended
 
 LOOK = 0.3
 """Seconds between two looks at the processes."""
@@ -82,12 +82,8 @@ class _Worker:
         if answer := self._process.stdout.readline():
             return str(json.loads(answer)["error"])
         self.dead = True
-        return f"its process ended with code {self._process.wait()}{self._last_words()}"
-
-    def _last_words(self) -> str:
         self._words.seek(0)
-        lines = self._words.read().decode("utf-8", "replace").split("\n")
-        return "".join(f" ({line.strip()[:300]})" for line in [line for line in lines if line.strip()][-1:])
+        return f"its process died ({why_it_ended(self._process.wait(), self._words.read())})"
 
     def dismiss(self) -> None:
         """Ask it to save and end."""

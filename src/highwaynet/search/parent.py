@@ -1,6 +1,5 @@
 """The parent of a study's workers on one machine: starts them, replaces those that die, looks after lost trials, shows how it stands."""
 
-import signal
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from highwaynet.search.storage import make_portable
 from highwaynet.search.trials import Trials
 from highwaynet.search.workers import remove_dead
 from highwaynet.training.interruption import InterruptedRunError, Interruption
-from highwaynet.training.workers import Process, dismiss, start_worker, tell
+from highwaynet.training.workers import Process, dismiss, start_worker, tell, why_it_ended
 
 LOOK = 0.5
 """Seconds between two looks at the storage, at least."""
@@ -89,12 +88,10 @@ class Team:
 
     def last_words(self) -> str:
         """Why the last one died: the last line of their log, or how its process ended."""
-        if self._code == -signal.SIGKILL:
-            return "killed by signal 9, perhaps because there was not enough memory"
+        log = b""
         with suppress(OSError):
-            lines = self._log.read_bytes()[self._read :].decode("utf-8", "replace").split("\n")
-            return next((line for line in reversed(lines) if line.strip()), f"exit code {self._code}")
-        return f"exit code {self._code}"
+            log = self._log.read_bytes()[self._read :]
+        return why_it_ended(self._code, log)
 
 
 def run_study(

@@ -7,6 +7,7 @@ wants so or is gone, the worker saves its run and ends.
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -43,6 +44,14 @@ def dismiss(worker: Process) -> None:
     with suppress(OSError):
         if worker.stdin:
             worker.stdin.close()
+
+
+def why_it_ended(code: int, log: bytes) -> str:
+    """How a process ended that should not have: the last line of its log, or its exit code."""
+    if code == -signal.SIGKILL:
+        return "killed by signal 9, perhaps because there was not enough memory"
+    lines = [line.strip() for line in log.decode("utf-8", "replace").split("\n")]
+    return next((line[:300] for line in reversed(lines) if line), f"exit code {code}")
 
 
 class Orders:
