@@ -7,6 +7,7 @@ from highwaynet.base.specs import Mark, marked
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
+from highwaynet.runs.optimisers import OPTIMISER_SETTINGS
 from highwaynet.runs.recipes import recipes_of
 from highwaynet.runs.training_spec import TrainingSpec
 
@@ -27,9 +28,10 @@ DEPENDENT = {
     "start.without": ("start.weights",),
     "start.checkpoint": ("start.weights",),
     "training.schedule": ("training.decay", "training.milestones", "training.schedule_in", "training.warm_up"),
-    "training.optimiser": ("training.momentum", "training.nesterov", "training.smoothing"),
+    "training.optimiser": (*(f"training.{name}" for name in OPTIMISER_SETTINGS), "training.learning_rate"),
+    "training.momentum": ("training.nesterov",),
 }
-"""Fields that are left to their defaults again when the field before them is changed on top of a file."""
+"""Fields that are left to their defaults again when the field before them is changed on top of a file, a parent run or a recipe."""
 
 OTHER_FAMILY = (
     *(f"network.{name}" for name in NetworkSpec.model_fields if name != "name"),
@@ -61,6 +63,8 @@ def _dependent(field: str, before: Any, changes: dict[str, Any], table: dict[str
     after = changes[field]
     if field == "network.name" and _drawing(before) != _drawing(after):
         return OTHER_FAMILY
+    if field == "training.momentum" and after != 0:
+        return ()
     if field == "network.name" and _drawing(after) != "dense":
         return tuple(other for other in OTHER_FAMILY if other.startswith("network."))
     network = changes.get("network.name", table.get("name"))
