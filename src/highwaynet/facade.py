@@ -8,7 +8,8 @@ import highwaynet.figures.drawings  # noqa: F401  # so that records can draw the
 from highwaynet.analysis.collect import Study
 from highwaynet.data.names import Part
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.run_records import Kept, Score
+from highwaynet.runs.names import Kept
+from highwaynet.runs.run_records import Score
 from highwaynet.training.evaluation import evaluate_run
 
 
@@ -20,7 +21,7 @@ def evaluate(run: str | PathLike[str], part: Part = "test", *, checkpoint: Kept 
     Args:
         run: The run that `train` returned, or its directory.
         part: Which part of the data: train, validation or test.
-        checkpoint: Which weights, "final" or "best"; by default final.
+        checkpoint: Which weights, "final", "best" or "average"; by default those that are the run's answer.
         data: The data, if the run was trained on data in memory.
 
     Raises:
@@ -38,7 +39,7 @@ def inspect(run: str | PathLike[str], *, checkpoint: Kept | None = None, data: A
 
     Args:
         run: The run that `train` returned, or its directory.
-        checkpoint: Which weights, "final" or "best"; by default final.
+        checkpoint: Which weights, "final", "best" or "average"; by default those that are the run's answer.
         data: The data, if the run was trained on data in memory.
 
     Raises:

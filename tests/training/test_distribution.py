@@ -28,6 +28,8 @@ threads = 1
 batch_size = 90
 checkpoint = "3 steps"
 clip_norm = 3.0
+label_smoothing = 0.1
+weight_average = 0.9
 """  # 1294 samples: the last batch has 34
 
 

@@ -45,7 +45,8 @@ from highwaynet.networks.build import count_parameters
 from highwaynet.networks.description import title_of
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network, load_start
-from highwaynet.runs.run_records import Kept, Score
+from highwaynet.runs.names import Kept
+from highwaynet.runs.run_records import Score
 from highwaynet.training.evaluation import evaluate
 
 
@@ -54,7 +55,7 @@ class Study:
 
     Args:
         run: The run.
-        checkpoint: Which weights, "final" or "best"; by default final.
+        checkpoint: Which weights, "final", "best" or "average"; by default those that are the run's answer.
         data: The data, if the run was trained on data in memory.
 
     Raises:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.cli.output import console, messages, print_json
-from highwaynet.runs.run_records import Kept
+from highwaynet.runs.names import Kept
 
 if TYPE_CHECKING:
     from highwaynet.analysis.analysis_records import AnalysisRecord
@@ -32,7 +32,7 @@ class Findings:
     def __init__(self, run: Path, out: Path | None, formats: str, checkpoint: Kept | None) -> None:
         self.formats = names_in("--format", formats, FORMATS)
         self.run = run
-        self.out = out or run.with_name(f"{run.resolve().name}-figures" + ("-best" if checkpoint == "best" else ""))
+        self.out = out or run.with_name(f"{run.resolve().name}-figures" + (f"-{checkpoint}" if checkpoint else ""))
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"--out {self.out}: this is a file; name a folder for the figures")
         self.study = _study(run, checkpoint)

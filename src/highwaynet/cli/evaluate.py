@@ -8,7 +8,7 @@ import typer
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import CHECKPOINT, console, print_json
 from highwaynet.data.names import Part
-from highwaynet.runs.run_records import Kept
+from highwaynet.runs.names import Kept
 
 
 def evaluate_command(

@@ -10,7 +10,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.cli.asking import FORMAT, OUT, RUN, Findings, Told, names_in, need_figures, progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import CHECKPOINT
-from highwaynet.runs.run_records import Kept
+from highwaynet.runs.names import Kept
 
 if TYPE_CHECKING:
     from highwaynet.analysis.collect import Study

@@ -12,7 +12,7 @@ from highwaynet.cli.asking import FORMAT, OUT, RUN, Findings, names_in, need_fig
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import CHECKPOINT, print_json, print_table
 from highwaynet.data.names import Part
-from highwaynet.runs.run_records import Kept
+from highwaynet.runs.names import Kept
 
 
 def lesion_command(

@@ -13,7 +13,10 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
 
-CHECKPOINT = "Which weights: final (after the last epoch, the default) or best (lowest validation loss)."
+CHECKPOINT = (
+    "Which weights: final (after the last epoch), best (lowest validation loss) or average (training.weight_average). By default the "
+    "run's answer: average if there is one, otherwise final, unless training.answer says otherwise."
+)
 """Help of the option of several commands."""
 FOLDED = 12
 """A column of words is not made narrower."""

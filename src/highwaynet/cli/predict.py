@@ -10,7 +10,7 @@ import typer
 from highwaynet.base.errors import InputError
 from highwaynet.base.text import percent
 from highwaynet.cli.output import CHECKPOINT, print_json, print_table
-from highwaynet.runs.run_records import Kept
+from highwaynet.runs.names import Kept
 
 SHOWN = 40
 """Rows of the table on a terminal."""

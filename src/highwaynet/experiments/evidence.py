@@ -9,7 +9,6 @@ from highwaynet.analysis.analysis_records import EvaluationRecord, Record
 from highwaynet.analysis.questions import EVALUATION, QUESTIONS
 from highwaynet.base.errors import InputError
 from highwaynet.experiments.claims import Analysis, Scale
-from highwaynet.runs.checkpoints import FINAL
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.kept import KeptRun
 from highwaynet.runs.record_files import RecordT
@@ -134,5 +133,5 @@ def ask(run: RunDirectory, analyses: tuple[Analysis, ...]) -> Answers:
         return {}
     from highwaynet.analysis.collect import Study
 
-    study = Study(run, FINAL)  # a claim judges the weights after the last epoch
+    study = Study(run)
     return {name: getattr(study, name)() for name in analyses}

@@ -30,6 +30,7 @@ DEPENDENT = {
     "training.schedule": ("training.decay", "training.milestones", "training.schedule_in", "training.warm_up"),
     "training.optimiser": (*(f"training.{name}" for name in OPTIMISER_SETTINGS), "training.learning_rate"),
     "training.momentum": ("training.nesterov",),
+    "training.weight_average": ("training.answer",),
 }
 """Fields that are left to their defaults again when the field before them is changed on top of a file, a parent run or a recipe."""
 

@@ -1,8 +1,8 @@
 """The folder checkpoints/ of a run: NAME.safetensors with NAME.json beside it.
 
-The sidecar comes last and carries the checksums; without it a checkpoint does not count. Names are "start", "final", "objective",
-"best-STEP", "step-STEP" and "stop-STEP" (where somebody interrupted the run), each of which is written once: a new checkpoint never
-replaces an older one that is still needed.
+The sidecar is written last and has the checksums; without it a checkpoint does not count. Names are "start", "final", "average",
+"objective", "best-STEP", "step-STEP" and "stop-STEP" (made when somebody interrupted the run). Each is written once: a new checkpoint
+never replaces an older one that is still needed.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,13 @@ from torch import Tensor
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
-from highwaynet.runs.run_records import CheckpointRecord, Kept, RunProgress
+from highwaynet.runs.names import Kept
+from highwaynet.runs.run_records import CheckpointRecord, RunProgress
 
 FINAL: Kept = "final"
-"""The checkpoints of which there is one: the weights after the last epoch, and those with the lowest validation loss."""
+"""The weights after the last epoch."""
+AVERAGE: Kept = "average"
+"""The average of the weights over the steps, of a run that keeps one."""
 STEP, STOP, BEST = "step", "stop", "best"
 """Those of which there are several, each with its step: saved states, states where somebody stopped the run, best weights."""
 START = "start"
@@ -76,7 +79,7 @@ class Checkpoints:
 
     def remove_all(self) -> None:
         """Remove everything that is ours, and the folder if nothing else is in it."""
-        for kind in (f"{STEP}-", f"{STOP}-", f"{BEST}-", START, OBJECTIVE, FINAL):
+        for kind in (f"{STEP}-", f"{STOP}-", f"{BEST}-", START, OBJECTIVE, AVERAGE, FINAL):
             for path in [*self.folder.glob(f"{kind}*.json"), *self.folder.glob(f"{kind}*.safetensors")]:
                 path.unlink(missing_ok=True)
         remove_leftovers(self.folder)

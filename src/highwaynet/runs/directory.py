@@ -25,14 +25,16 @@ from pydantic import BaseModel
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
+from highwaynet.base.text import either
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import FINAL, Checkpoints
 from highwaynet.runs.lock import FolderLock
+from highwaynet.runs.names import Kept
 from highwaynet.runs.record_files import RecordT, load_record, records_in, save_record
-from highwaynet.runs.run_records import EpochRecord, Kept, TimingRecord
+from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 
@@ -223,11 +225,13 @@ class RunDirectory:
         return history
 
     def resolve(self, kind: Kept) -> str:
-        """The name of the final or the best checkpoint; raises InputError if the run has none, with what to do."""
+        """The name of the final, the best or the average checkpoint; raises InputError if the run has none, with what to do."""
         if kind not in get_args(Kept):
-            raise InputError(f"checkpoint = {kind!r}: choose {' or '.join(get_args(Kept))}")
+            raise InputError(f"checkpoint = {kind!r}: choose {either(get_args(Kept))}")
         if names := self.checkpoints.names(kind):
             return names[0]
+        if kind == "average" and self.finished:
+            raise InputError(f"{self.path} has no checkpoint 'average': it was trained without training.weight_average")
         if kind == "best":
             raise InputError(f"{self.path} has no checkpoint 'best': it kept no validation data, or was stopped before it saved any")
         missing = f"{self.path} has no checkpoint 'final' (final.json is missing)"
@@ -302,8 +306,8 @@ class RunDirectory:
 
     @property
     def answer(self) -> Kept:
-        """Which weights are used unless others are asked for: those after the last epoch."""
-        return FINAL
+        """Which weights are used unless others are asked for, as the run's settings say."""
+        return self.read_spec().training.usual_weights
 
     def save_plan(self, plan: Plan) -> None:
         """Keep what was built."""

@@ -13,7 +13,7 @@ from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import START
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.run_records import Kept
+from highwaynet.runs.names import Kept
 from highwaynet.runs.spec import RunSpec
 
 

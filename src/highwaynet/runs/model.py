@@ -19,11 +19,11 @@ from highwaynet.data.record import DataRecord
 from highwaynet.data.table_files import Table, read_table
 from highwaynet.data.tables import TableEncoder
 from highwaynet.networks.network import Network
-from highwaynet.runs.checkpoints import FINAL, START, checksum
+from highwaynet.runs.checkpoints import AVERAGE, FINAL, START, checksum
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import load_network
-from highwaynet.runs.run_records import Kept
+from highwaynet.runs.names import Kept
 from highwaynet.runs.spec import RunSpec, StartSpec, with_training
 
 BATCH = 256
@@ -144,13 +144,14 @@ class TrainedModel:
             raise InputError(f"{path} is the run that the model comes from: name another folder")
         weights = self.network.state_dict()
         start = StartSpec(run=str(self.run.resolve()), given=True, weights=checksum(weights))
-        spec = with_training(self.spec, epochs=0).model_copy(update={"start": start})
+        spec = with_training(self.spec, epochs=0, answer=None).model_copy(update={"start": start})
         run = RunDirectory.create(Path(path), spec, describe_environment(), overwrite=overwrite)
         try:
             run.log(f"saved: the network of {self.run.name}, or what was made of it")
             run.save_plan(self.network.plan)
             run.save_preparation(self.preparation)
-            for name in (START, FINAL):  # the last one makes it a finished run
+            averaged = [] if spec.training.weight_average is None else [AVERAGE]
+            for name in (START, *averaged, FINAL):  # the last one makes it a finished run
                 run.checkpoints.save(name, weights, epoch=0, step=0)
         finally:
             run.unlock()
@@ -178,7 +179,8 @@ def load(run: str | PathLike[str], checkpoint: Kept | None = None) -> TrainedMod
 
     Args:
         run: The run that `train` returned, or its directory.
-        checkpoint: "final", the weights after the last epoch, or "best", those with the lowest validation loss; by default final.
+        checkpoint: "final", the weights after the last epoch, "best", those with the lowest validation loss, or "average"; by default those
+            that are the run's answer.
 
     Raises:
         InputError: If there is no such run or checkpoint, or it is damaged.

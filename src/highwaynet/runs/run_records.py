@@ -10,8 +10,6 @@ from highwaynet.base.text import loss_text, percent
 from highwaynet.data.record import DataRecord
 
 Count = Annotated[int, Field(ge=0)]
-Kept = Literal["final", "best"]
-"""The checkpoints that people ask for: the weights after the last epoch, and those with the lowest validation loss."""
 Measured = Annotated[float, Field(strict=False)]
 """A number that may be infinite or none, which JSON writes as a text."""
 

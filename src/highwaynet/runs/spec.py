@@ -18,6 +18,7 @@ from highwaynet.data.spec import DataSpec, whole_name
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.changes import assign, drop_dependent
+from highwaynet.runs.names import Kept
 from highwaynet.runs.optimisers import default_rate
 from highwaynet.runs.recipes import find_recipe, usual_recipe
 from highwaynet.runs.training_spec import TrainingSpec
@@ -34,7 +35,7 @@ class StartSpec(Spec):
     run: str | None = None
     """The parent run, whose network is taken over with its weights."""
 
-    checkpoint: Literal["final", "best"] | None = None
+    checkpoint: Kept | None = None
     """Which of the parent's weights; by default those that are its answer."""
 
     without: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False)] = ()
@@ -90,7 +91,7 @@ class RunSpec(Spec):
         Args:
             run: The parent run.
             without: Layers of its network to remove, numbered from 1 among those that can be removed.
-            checkpoint: Which of its weights, "final" or "best"; by default final.
+            checkpoint: Which of its weights, "final", "best" or "average"; by default those that are its answer.
             **changes: Sections with the settings that differ from the parent's, for instance ``training={"epochs": 5}``.
 
         Raises:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from highwaynet.base.specs import Mark, Spec
 from highwaynet.base.text import either
 from highwaynet.runs.interval import Interval
+from highwaynet.runs.names import Kept
 from highwaynet.runs.optimisers import TEXTS, USUAL_RATE, OptimiserName, users
 
 Factor = Annotated[float, Field(ge=0, le=1000)]
@@ -88,6 +89,17 @@ class TrainingSpec(Spec):
     objective: str | None = None
     """The name of an objective of your own, which was given in Python (`objective=`); by default cross-entropy, or squared error."""
 
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Classification: share of each target that is spread evenly over all classes. Losses in the history are without it."""
+
+    weight_average: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Keep an exponential moving average of the weights, updated after every step: this share of the average stays, for instance 0.999.
+    Validation and the best weights then use the average."""
+
+    answer: Kept | None = None
+    """Which weights later commands use: final, best (lowest validation loss) or average. By default average if there is one, otherwise
+    final."""
+
     companion_weight: Annotated[float, Field(ge=0, le=100)] = 0.3
     """Networks with deep supervision: weight of each companion's loss at the start; it falls linearly to 0."""
 
@@ -131,9 +143,20 @@ class TrainingSpec(Spec):
         """How often the run's state is saved."""
         return Interval.parse(self.checkpoint or ("1 epoch" if self.on_divergence == "rewind" else "1 minute"))
 
+    @property
+    def usual_weights(self) -> Kept:
+        """The weights that are the run's answer."""
+        return self.answer or ("final" if self.weight_average is None else "average")
+
     @model_validator(mode="after")
     def _check(self) -> "TrainingSpec":
+        if self.answer == "average" and self.weight_average is None:
+            raise ValueError("training.answer = 'average': needs training.weight_average, for instance 0.999")
         chosen = f"{self.optimiser} with momentum {self.momentum:g}"
+        if self.label_smoothing and self.objective:
+            raise ValueError(
+                f"training.label_smoothing = {self.label_smoothing}: the objective {self.objective} is your own; smooth the targets there"
+            )
         if self.nesterov and (self.optimiser not in users("nesterov") or self.momentum == 0):
             raise ValueError(f"training.nesterov = true: needs {either(users('nesterov'))} with momentum, not {chosen}")
         if self.smoothing is not None and self.optimiser not in users("smoothing"):

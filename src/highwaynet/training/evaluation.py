@@ -13,7 +13,8 @@ from highwaynet.data.load import load_dataset
 from highwaynet.data.names import Part
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
-from highwaynet.runs.run_records import Kept, Score
+from highwaynet.runs.names import Kept
+from highwaynet.runs.run_records import Score
 from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.measuring import Tally
 from highwaynet.training.objective import Objective, standard_objective

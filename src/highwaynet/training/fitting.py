@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from highwaynet.base.randomness import generator_for, seed_for
 from highwaynet.base.share import Share
@@ -43,10 +44,17 @@ class Fitting:
         self._dropouts = [module for module in self.network.modules() if isinstance(module, Dropout) and module.p > 0]
         self._augmentation = Augmentation(training.crop, training.mirror, training.rotate)
         optimiser = make_optimiser(self.network, training, self.objective)
-        self.state = TrainingState(self.network, optimiser, self.computing.scaler(), self.data.preparation.record, self.objective)
+        self.state = TrainingState(
+            self.network, optimiser, self.computing.scaler(), self.data.preparation.record, self.objective, self._average()
+        )
         self.saver = Saver(self.run, self.state, training.interval, training.keep, world)
         self.steps_per_epoch = math.ceil(len(self.data.train) / training.batch_size)
         self.steps = training.epochs * self.steps_per_epoch
+
+    def _average(self) -> AveragedModel | None:
+        """The average of the weights and of the statistics of batch norm; after the first step it is equal to them."""
+        share = self.training.weight_average
+        return None if share is None else AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(share), use_buffers=True)
 
     def _wrapped(self) -> nn.Module:
         """The objective of the network as it is called in training: compiled, and with gradients that processes average."""

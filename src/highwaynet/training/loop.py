@@ -155,6 +155,8 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
         care.clip()
         state.scaler.step(state.optimiser)
         state.scaler.update()
+        if state.average is not None:
+            state.average.update_parameters(fitting.network)
 
         if share.weight:
             state.tally.add(loss, outputs, targets)
@@ -166,8 +168,9 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
 
     trained = state.tally.score(world)
     world.same_buffers(fitting.network)
+    world.same_buffers(state.measured_network)
     validation = fitting.data.validation
-    validated = evaluate(fitting.network, validation, world, fitting.objective) if validation else None
+    validated = evaluate(state.measured_network, validation, world, fitting.objective) if validation else None
     care.check(trained, validated)
 
     line = EpochRecord.of(trained, validated, epoch=number, step=state.step, learning_rate=fitting.rate(state.step - 1))

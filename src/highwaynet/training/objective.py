@@ -11,6 +11,7 @@ from highwaynet.data.record import DataRecord
 from highwaynet.kernels.dense_layer import cross_entropy
 from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Companion, Plan
+from highwaynet.runs.training_spec import TrainingSpec
 
 
 class Batch(NamedTuple):
@@ -84,7 +85,15 @@ class Objective(nn.Module):
 
 
 class Classification(Objective):
-    """Mean cross-entropy: outputs (samples, classes), targets class numbers."""
+    """Mean cross-entropy: outputs (samples, classes), targets class numbers.
+
+    Args:
+        label_smoothing: Share of each target that is spread evenly over all classes in what is minimised; the loss is without it.
+    """
+
+    def __init__(self, label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.label_smoothing = label_smoothing
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The mean cross-entropy."""
@@ -92,6 +101,10 @@ class Classification(Objective):
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """As every objective; networks that can compute the cross-entropy themselves do."""
+        if self.label_smoothing:
+            outputs = network(batch.inputs)
+            minimised = F.cross_entropy(outputs, batch.targets, label_smoothing=self.label_smoothing)
+            return BatchLoss(outputs, self.measure(outputs, batch.targets), minimised)
         if not getattr(network, "takes_targets", False) or type(self).loss is not Classification.loss:
             return super().forward(network, batch)
         outputs, loss = network(batch.inputs, targets=batch.targets)
@@ -130,9 +143,9 @@ class Companions(Objective):
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """The loss of the outputs, and what is minimised: with the companions' losses."""
         outputs, companions = network(batch.inputs, return_companions=True)
-        loss = self.measure(outputs, batch.targets)
-        others = sum(self.measure(companion, batch.targets) for companion in companions)
-        return BatchLoss(outputs, loss, loss + self.weight * (1 - batch.progress) * others)
+        main, *others = (self.main(lambda _, given=given: given, batch) for given in (outputs, *companions))
+        helped = main.minimised + self.weight * (1 - batch.progress) * sum(other.minimised for other in others)
+        return BatchLoss(outputs, main.loss, helped)
 
 
 def standard_objective(task: Task) -> Objective:
@@ -140,7 +153,7 @@ def standard_objective(task: Task) -> Objective:
     return Classification() if task == "classification" else Regression()
 
 
-def objective_for(plan: Plan, data: DataRecord, companion_weight: float) -> Objective:
+def objective_for(plan: Plan, data: DataRecord, training: TrainingSpec) -> Objective:
     """The objective of a run that brings none of its own."""
-    main = standard_objective(data.task)
-    return Companions(main, companion_weight) if any(isinstance(part, Companion) for part in plan.parts) else main
+    main = Classification(training.label_smoothing) if data.task == "classification" else Regression()
+    return Companions(main, training.companion_weight) if any(isinstance(part, Companion) for part in plan.parts) else main

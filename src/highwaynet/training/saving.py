@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import parsed
-from highwaynet.runs.checkpoints import BEST, FINAL, OBJECTIVE, STEP, STOP, decode, name_at, step_in
+from highwaynet.runs.checkpoints import AVERAGE, BEST, FINAL, OBJECTIVE, STEP, STOP, decode, name_at, step_in
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.interval import Interval
 from highwaynet.runs.run_records import CheckpointRecord, RunProgress
@@ -117,6 +117,8 @@ class Saver:
         checkpoints, state = self._run.checkpoints, self._state
         if own := state.objective.state_dict():
             checkpoints.save(OBJECTIVE, own, epoch=state.epoch, step=state.step)
+        if state.average is not None:
+            checkpoints.save(AVERAGE, state.average.module.state_dict(), epoch=state.epoch, step=state.step)
         checkpoints.save(FINAL, state.network.state_dict(), epoch=state.epoch, step=state.step)
         for name in checkpoints.names(BEST):
             if state.best is None or step_in(name) != state.best.step:

@@ -175,7 +175,7 @@ def _objective(
     """What the run minimises; one that was given is tried on two samples, and comes with its start and the network it was prepared for."""
     record = data.preparation.record
     if given is None:
-        return objective_for(plan, record, spec.training.companion_weight), {}
+        return objective_for(plan, record, spec.training), {}
     network = start_network(spec, plan, weights)
     state = rehearse(given, network, Batch(*next(data.train.head(2).batches(2))), record)
     return given, {"objective_start": state, "network": network}

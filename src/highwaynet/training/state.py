@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.record import DataRecord
@@ -16,7 +17,7 @@ from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.measuring import Tally
 from highwaynet.training.objective import Objective
 
-WEIGHTS, OPTIMISER, OBJECTIVE = "network/", "optimiser/", "objective/"
+WEIGHTS, OPTIMISER, OBJECTIVE, AVERAGE = "network/", "optimiser/", "objective/", "average/"
 
 
 @dataclass
@@ -28,6 +29,8 @@ class TrainingState:
     scaler: torch.amp.GradScaler
     record: DataRecord
     objective: Objective
+    average: AveragedModel | None = None
+    """The average of the weights over the steps, if the run keeps one."""
     epoch: int = 0
     """Epochs that were finished."""
     batch: int = 0
@@ -55,18 +58,25 @@ class TrainingState:
     def _tally(self, *sums: tuple[float, ...]) -> Tally:
         return Tally(self.record, *sums, squared_error=self.objective.is_squared_error)
 
+    @property
+    def measured_network(self) -> nn.Module:
+        """The network that is validated and whose best weights are kept: the average if there is one."""
+        return self.network if self.average is None else self.average.module
+
     def end_epoch(self, loss: float, *, keep_best: bool) -> None:
         """Count an epoch that ended with this loss; the weights of the best are set aside if they are to be kept."""
         self.epoch, self.batch, self.seconds, self.tally = self.epoch + 1, 0, 0.0, self._tally()
         if math.isfinite(loss) and (self.best is None or loss < self.best.loss):
             self.best = Best(epoch=self.epoch, step=self.step, loss=loss)
             if keep_best:
-                self.best_weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+                self.best_weights = {name: tensor.detach().clone() for name, tensor in self.measured_network.state_dict().items()}
 
     def tensors(self) -> dict[str, Tensor]:
         """Weights, buffers and the optimiser's memory, by name."""
         found = {WEIGHTS + name: tensor for name, tensor in self.network.state_dict().items()}
         found |= {OBJECTIVE + name: tensor for name, tensor in self.objective.state_dict().items()}
+        if self.average is not None:
+            found |= {AVERAGE + name: tensor for name, tensor in self.average.state_dict().items()}
         for name, parameter in self._parameters():
             for key, value in self.optimiser.state.get(parameter, {}).items():
                 if isinstance(value, Tensor):
@@ -87,12 +97,14 @@ class TrainingState:
         progress = record.progress
         if progress is None:
             raise InputError("it holds only weights, from which a run cannot continue")
-        kept = {prefix: _under(prefix, tensors) for prefix in (WEIGHTS, OBJECTIVE)}
-        for prefix, module, what in ((WEIGHTS, self.network, "network"), (OBJECTIVE, self.objective, "objective")):
+        modules: dict[str, nn.Module] = {WEIGHTS: self.network, OBJECTIVE: self.objective}
+        modules |= {} if self.average is None else {AVERAGE: self.average}
+        kept = {prefix: _under(prefix, tensors) for prefix in modules}
+        for prefix, module in modules.items():
             if _shapes(module.state_dict()) != _shapes(kept[prefix]):
-                raise InputError(f"its weights are those of another {what}")
-        self.network.load_state_dict(kept[WEIGHTS])
-        self.objective.load_state_dict(kept[OBJECTIVE])
+                raise InputError(f"its weights are those of another {prefix.rstrip('/')}")
+        for prefix, module in modules.items():
+            module.load_state_dict(kept[prefix])
         self.optimiser.state.clear()
         for name, parameter in self._parameters():
             prefix = f"{OPTIMISER}{name}/"
@@ -112,6 +124,9 @@ class TrainingState:
         """Be as before the first step, with these states of network and objective."""
         self.network.load_state_dict(weights)
         self.objective.load_state_dict(objective)
+        if self.average is not None:
+            self.average.module.load_state_dict(weights)
+            self.average.n_averaged.zero_()
         self.optimiser.state.clear()
         self.epoch = self.batch = self.step = self.rewinds = 0
         self.saved_step = None

@@ -80,6 +80,10 @@ def check_fit(spec: RunSpec, plan: Plan, data: Dataset, processes: int = 1) -> N
         )
     if training.batch_size < processes:
         raise InputError(f"training.batch_size = {training.batch_size}: {processes} processes share a batch; choose at least that")
+    if training.label_smoothing and record.task != "classification":
+        raise InputError(f"training.label_smoothing = {training.label_smoothing}: {data.name} has numbers to predict, not classes")
+    if training.answer == "best" and not data.validation:
+        raise InputError("training.answer = 'best': there are no validation data; set data.validation, for instance 0.1")
     for field in ("crop", "mirror", "rotate"):
         if getattr(training, field) and record.kind != "images":
             raise InputError(f"training.{field} = {getattr(training, field)}: augmentation is for images; {data.name} has none")
