@@ -1,4 +1,4 @@
-"""A network as its layers, one after the other, also where many of them are one module."""
+"""A network as a sequence of its layers, even if one module holds many of them."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from highwaynet.networks.convolutional import CompanionHead, ConvNetwork
 
 
 class Piece(NamedTuple):
-    """A layer, or what stands between layers."""
+    """A layer, or an operation between layers."""
 
     label: str
-    """What it is called in messages."""
+    """Its name in messages."""
     module: nn.Module
-    """From the output of the piece before; its parameters share the network's memory."""
+    """Maps the output of the piece before; its parameters share the network's memory."""
 
 
 class _Start(nn.Module):
@@ -25,7 +25,7 @@ class _Start(nn.Module):
 
 
 def layerwise(network: Network) -> Iterator[Piece]:
-    """The pieces, in the order of execution: one after the other they compute what the network does, companions left out."""
+    """Yield the pieces of a network in the order of execution; in sequence, they compute what the network does, without companions."""
     if isinstance(network, ConvNetwork):
         yield Piece("the input", _Start())
         number = 0
