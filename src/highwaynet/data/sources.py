@@ -1,4 +1,4 @@
-"""Where samples come from: a built-in set by name, or the user's own path, whose form is found out and said."""
+"""Reads samples from a built-in data set, or from the user's path, whose format is detected and described."""
 
 import hashlib
 from dataclasses import dataclass
@@ -28,26 +28,26 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 @dataclass(frozen=True)
 class Source:
-    """Samples as they were found, with what is known about them."""
+    """Samples as they were read, with what is known about them."""
 
     found: str
-    """What was found, in a sentence."""
+    """Description of the data in one sentence."""
     kind: Kind
     task: Task
     class_names: tuple[str, ...]
     samples: Samples
-    """All samples but those of an official test part."""
+    """All samples except those of an official test part."""
     test: Samples | None = None
     """The official test part."""
     full_scale: float = 1.0
     table: Table | None = None
-    """The columns of a table, whose encoding is learned from its training rows; `samples` then has no inputs."""
+    """The feature columns of a table; `samples` has no inputs then, because the encoding is learned from the training rows later."""
     target_name: str = "target"
     label_kind: LabelKind = "text"
-    """What the labels of classes are in the data."""
+    """Type of the class labels in the data."""
 
     def fingerprint(self) -> str:
-        """Changes when targets are changed, added or reordered, or when any of some evenly spread inputs changes."""
+        """Return a checksum of all targets, in order, and of up to 64 evenly spaced inputs of each part."""
         found = hashlib.sha256()
         for part in (self.samples, self.test):
             if part is not None:
@@ -59,12 +59,12 @@ class Source:
 
 
 def _spread(count: int) -> NDArray[np.int64]:
-    """Some evenly spread rows of so many."""
+    """Return up to 64 evenly spaced row indices below `count`."""
     return np.unique(np.linspace(0, count - 1, FINGERPRINT_ROWS).astype(np.int64))
 
 
 def read_source(spec: DataSpec) -> Source:
-    """Read what a spec names; raises InputError with what is missing where."""
+    """Read the data that a spec names; raises InputError if they are missing or cannot be read."""
     return _read_built_in(spec, data_root()) if spec.built_in else _read_own(spec, Path(spec.name))
 
 
@@ -90,7 +90,7 @@ def _read_built_in(spec: DataSpec, root: Path) -> Source:
 
 
 def _refuse_sibling(name: str, folder: Path) -> None:
-    """MNIST and Fashion-MNIST have files of the same names: those that are known to be the other set's are refused."""
+    """Raise InputError if the files belong to the other set: MNIST and Fashion-MNIST use the same file names."""
     other = "fashion-mnist" if name == "mnist" else "mnist"
     for file in REMOTE[other].downloads:
         for path in (folder / file.name, folder / file.name.removesuffix(".gz")):
@@ -120,10 +120,10 @@ def _read_own(spec: DataSpec, path: Path) -> Source:
 
 
 def source_of_table(spec: DataSpec, table: Table, place: object) -> Source:
-    """A table with the column that the spec names as its target; `place` is where it was found, for messages."""
+    """Make a source from a table and the target column that the spec names; `place` is the name of the table in messages."""
     if spec.target is None:
         names = ", ".join(column.name for column in table.columns)
-        raise InputError(f"data.target: say with --target which column of {place} is to be predicted; it has {names}")
+        raise InputError(f"data.target: choose with --target which column of {place} to predict; it has {names}")
     features, target = split_target(table, spec.target, spec.task)
     if not features.columns:
         raise InputError(f"{place} has no column besides the target {spec.target!r}")
@@ -137,7 +137,7 @@ def source_of_table(spec: DataSpec, table: Table, place: object) -> Source:
 
 
 def source_of_arrays(arrays: ArrayData) -> Source:
-    """Samples from arrays, as images or features."""
+    """Make a source of images or features from arrays."""
     shape = arrays.train.inputs.shape[1:]
     kind: Kind = "images" if len(shape) == 3 else "features"
     found = f"arrays of {len(arrays.train):,} samples of {'×'.join(map(str, shape))} values"
@@ -151,7 +151,7 @@ def source_of_arrays(arrays: ArrayData) -> Source:
 
 
 def _full_scale(images: NDArray[Any]) -> float:
-    """The largest value that images which are not stored as bytes can have: 255 for pixels, else 1, or what they have if that is more."""
+    """Return the largest possible value of images that are not uint8: 1 if no value exceeds it, 255 for pixels, else the maximum."""
     chunks = [images[start : start + 1000] for start in range(0, len(images), 1000)]
     least, most = min(float(chunk.min()) for chunk in chunks), max(float(chunk.max()) for chunk in chunks)
     if least < 0 or most <= 1:
@@ -161,7 +161,7 @@ def _full_scale(images: NDArray[Any]) -> float:
 
 def _read_images(spec: DataSpec, path: Path) -> Source:
     if spec.task == "regression":
-        raise InputError("data.task = 'regression': a folder of class folders has classes to tell apart, and no numbers to predict")
+        raise InputError("data.task = 'regression': a folder of class folders has classes, no numbers to predict; leave the task out")
     samples, names, skipped, form = read_image_folder(path, resize=spec.resize, colour=spec.colour or "auto", skip_bad=bool(spec.skip_bad))
     colours = "grey" if form.channels == 1 else "colour"
     found = f"a folder of {len(samples):,} {colours} images of {form.height}×{form.width} pixels; {_asked('classification', names)}"
