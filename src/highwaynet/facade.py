@@ -1,4 +1,4 @@
-"""What a Python user calls, beside layers and `train`: evaluate a run, look inside it, list the networks."""
+"""Functions for Python users, besides layers and `train`: evaluate a run, analyse it, list the networks."""
 
 from os import PathLike
 from pathlib import Path
@@ -18,7 +18,7 @@ from highwaynet.runs.records import Kept, Score
 def evaluate(run: str | PathLike[str], part: Part = "test", *, checkpoint: Kept | None = None, data: Any = None) -> Score:
     """Evaluate a trained network: loss and accuracy, or RMSE and R² for a regression.
 
-    The loss is cross-entropy, or squared error for numbers, also for a run with an objective of its own.
+    The loss is cross-entropy, or squared error for a regression, even if the run was trained with another objective.
 
     Args:
         run: The run that `train` returned, or its directory.
@@ -36,8 +36,8 @@ def inspect(run: str | PathLike[str], *, checkpoint: Kept | None = None, data: A
     """Open a trained run for analysis.
 
     The methods of the `Study` that it returns are the analyses: `gates`, `routing`, `flow`, `refinement`, `lesions`, `pairs`, `deletions`
-    and `evaluation`. Each returns a record, which shows itself in notebooks and, apart from `evaluation`, draws itself (`record.plot()`).
-    Records are kept in the run directory, so that the same analysis takes no time when it is asked for again.
+    and `evaluation`. Each returns a record, which is displayed in notebooks and, except for `evaluation`, has a figure (`record.plot()`).
+    Records are stored in the run directory, so that an analysis is computed only once.
 
     Args:
         run: The run that `train` returned, or its directory.
@@ -54,23 +54,23 @@ class NetworkSummary(Spec):
     """A network that can be trained by name."""
 
     name: str
-    """What `NetworkSpec(name=...)` takes."""
+    """The value for `NetworkSpec(name=...)`."""
     summary: str
-    """What it is."""
+    """Description in one sentence."""
     origin: str
-    """Where it comes from."""
+    """Source: a paper, released files, or a reconstruction."""
     family: str
     """dense or convolutional."""
     layers: int
-    """Number of layers, as its paper counts them; a default where depth is a setting."""
+    """Number of layers, as its paper counts them; the default if depth is a setting."""
     parameters: int
-    """Trained values, for the images that it was made for and 10 classes."""
+    """Number of trainable parameters, for inputs of `input_shape` and 10 classes."""
     input_shape: tuple[int, ...]
-    """The images that it was made for."""
+    """Shape of the images that it was designed for."""
 
 
 def list_networks() -> list[NetworkSummary]:
-    """The networks that can be built and trained by name.
+    """List the networks that can be built and trained by name.
 
     >>> [network.name for network in list_networks() if network.family == "dense"]
     ['fc-highway', 'fc-plain', 'fc-residual']
