@@ -122,7 +122,7 @@ def test_data_in_memory_are_needed_again(tmp_path: Path) -> None:
         lambda: train(run.read_spec(), run.path, resume=True),
         lambda: train(run.read_spec(), tmp_path / "again"),
     ):
-        with pytest.raises(InputError, match=r"data\.name = 'memory': .*give them in Python, with data="):
+        with pytest.raises(InputError, match=r"data\.name = 'memory': .*pass them in Python, with data="):
             ask()
     with pytest.raises(InputError, match="the data have changed"):
         evaluate(run, data=(x, y[::-1]))

@@ -212,7 +212,7 @@ def test_data_that_changed_after_the_run_are_noticed(highway: Highway, tmp_path:
         path.write_text("\n".join([header, *changed]) + "\n")
         result = highway("evaluate", "run")
         assert result.returncode == 2
-        assert "the data have changed since the run was made" in result.stderr
+        assert "the data have changed since the run was trained" in result.stderr
     path.write_text("\n".join([header, *rows]) + "\n")
     assert highway("evaluate", "run").returncode == 0
 
@@ -256,7 +256,7 @@ def test_augmented_runs_repeat_to_the_bit(highway: Highway, tmp_path: Path) -> N
         (["run", "wrong.npy"], "wrong.npy: samples of 3 values; the run was trained on 6"),
         (["run", "rows.csv"], "rows.csv: the run was trained on features, not on a table"),
         (["run", "picture.png"], "picture.png: the run was trained on features, not on images"),
-        (["run", "wrong.npy", "picture.png"], "give images, or arrays and tables, not both at once"),
+        (["run", "wrong.npy", "picture.png"], "give either images, or arrays and tables, not both"),
         (["run", "wrong.npy", "--json", "--csv"], "--json and --csv: choose one of them"),
         (["nowhere", "wrong.npy"], "nowhere: no such run directory"),
     ],
@@ -287,7 +287,7 @@ def array_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("arguments", "sentence"),
     [
         (["--data", "no/where"], "data.name = 'no/where': there is no such file or folder"),
-        (["--data", "set.csv"], "data.target: say with --target which column of"),
+        (["--data", "set.csv"], "data.target: choose with --target which column of"),
         (["--data", "set.csv", "--target", "prize"], "did you mean 'price'?"),
         (["--data", "ragged.csv", "--target", "price"], "row 2"),
         (["--data", "gaps.csv", "--target", "price"], "price"),
@@ -296,7 +296,7 @@ def array_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--data", "mnist", "--data-root", "empty"], "data.name = 'mnist': not found below empty; get it with `highway data fetch mnist`"),
         (["--data", "digits", "--target", "x"], "data.target = 'x': this is for your own data; digits is built in"),
         (["--set", "data.labels=coarse"], "data.labels = 'coarse': only cifar-100 has two kinds of labels"),
-        (["--set", 'data.preprocessing=["scale","scale"]'], "each step can be taken once"),
+        (["--set", 'data.preprocessing=["scale","scale"]'], "each step can occur only once"),
         (["--set", 'data.preprocessing=["wash"]'], "data.preprocessing"),
         (["--data", "set.csv", "--target", "price", "--set", "training.crop=2"], "augmentation is for images"),
     ],

@@ -129,7 +129,7 @@ def test_the_recipes_in_python_run_in_a_row(tmp_path: Path, monkeypatch: pytest.
         assert len(lines) <= 10
         exec(compile(block, "PYTHON.md", "exec"), {})
     said = capsys.readouterr().out
-    assert "runs/deep exists already" in said
+    assert "runs/deep already exists" in said
     assert "test accuracy: best" in said
     code = f"import numpy, highwaynet; print(highwaynet.load({str(tmp_path / 'runs/short')!r}).predict(numpy.ones((2, 1, 8, 8))).tolist())"
     other = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout

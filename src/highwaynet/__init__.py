@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Names are looked up on first use, so that `highway --help` does not wait for torch. A test holds this table against the imports above.
+# Names are imported on first use, so that `highway --help` does not wait for torch. A test compares this table with the imports above.
 _HOMES = {
     "Batch": "training.objective",
     "BatchLoss": "training.objective",

@@ -4,7 +4,7 @@ import sys
 
 
 def run() -> None:
-    """Run the command; Ctrl-C while it is being loaded ends it without a word."""
+    """Run the command; Ctrl-C while it is being imported ends it without a traceback."""
     try:
         from highwaynet.cli.main import main
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What a Python user calls, beside layers and `train`: evaluate a run, look inside it."""
+"""Functions for Python users, besides layers and `train`: evaluate a run, analyse it."""
 
 from os import PathLike
 from pathlib import Path
@@ -16,7 +16,7 @@ from highwaynet.training.evaluation import evaluate_run
 def evaluate(run: str | PathLike[str], part: Part = "test", *, checkpoint: Kept | None = None, data: Any = None) -> Score:
     """Evaluate a trained network: loss and accuracy, or RMSE and R² for a regression.
 
-    The loss is cross-entropy, or squared error for numbers, also for a run with an objective of its own.
+    The loss is cross-entropy, or squared error for a regression, even if the run was trained with another objective.
 
     Args:
         run: The run that `train` returned, or its directory.
@@ -34,8 +34,8 @@ def inspect(run: str | PathLike[str], *, checkpoint: Kept | None = None, data: A
     """Open a trained run for analysis.
 
     The methods of the `Study` that it returns are the analyses: `gates`, `routing`, `flow`, `refinement`, `lesions`, `pairs`, `deletions`
-    and `evaluation`. Each returns a record, which shows itself in notebooks and, apart from `evaluation`, draws itself (`record.plot()`).
-    Records are kept in the run directory, so that the same analysis takes no time when it is asked for again.
+    and `evaluation`. Each returns a record, which is displayed in notebooks and, except for `evaluation`, has a figure (`record.plot()`).
+    Records are stored in the run directory, so that an analysis is computed only once.
 
     Args:
         run: The run that `train` returned, or its directory.

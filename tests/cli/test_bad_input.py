@@ -43,12 +43,12 @@ TOML = "[network]\ndepth = 4\n[training]\nepochs = 1\n"
         (["--gate-bias", "low"], "network.gate_bias = 'low': should be a valid number, or 'auto'"),
         (["--network", "fc-plain", "--gate-bias", "-2"], "network.gate_bias = -2.0: fc-plain has no gates"),
         (["--network", "highway-bb"], "unknown network 'highway-bb': did you mean 'highway-b'?"),
-        (["--network", "fitnet-a"], "images of 8×8 are too small for fitnet-a: it needs at least 32×32; own images can be brought there"),
-        (["--network", "highway-a", "--data", "set.npz"], "highway-a takes images; samples of 6 values are none: choose fc-highway"),
+        (["--network", "fitnet-a"], "images of 8×8 are too small for fitnet-a: it needs at least 32×32; resize your own images"),
+        (["--network", "highway-a", "--data", "set.npz"], "highway-a takes images, not samples of 6 values: choose fc-highway"),
         (["--network", "highway-a", "--depth", "20"], "network.depth = 20: highway-a has 11 layers"),
         (["--network", "highway-a", "--variant", "released"], "network.variant = 'released': highway-a comes as 'paper'"),
-        (["--recipe", "released"], "training.recipe = 'released': there is none for fc-highway; choose paper"),
-        (["--network", "nin", "--recipe", "paper"], "training.recipe = 'paper': there is none for nin; choose quick"),
+        (["--recipe", "released"], "training.recipe = 'released': fc-highway does not have this recipe; choose paper"),
+        (["--network", "nin", "--recipe", "paper"], "training.recipe = 'paper': nin does not have this recipe; choose quick"),
         (["--network", "highway-a", "--recipe", "quck"], "unknown recipe 'quck': did you mean 'quick'?"),
         (["--set", "training.schedule=multi-step"], "training.schedule = 'multi-step': needs training.milestones"),
         (["--set", "training.optimiser=adam"], "training.optimiser = 'adam': should be 'sgd', 'rmsprop' or 'adamw'"),
@@ -79,7 +79,7 @@ def test_an_output_folder_that_exists(highway: Highway, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "precious.txt").write_text("keep me")
     (tmp_path / "spec.toml").write_text(TOML)
-    refused(highway("train", "spec.toml", "--out", "run"), "run exists already: name another folder with --out")
+    refused(highway("train", "spec.toml", "--out", "run"), "run already exists: name another folder with --out")
     refused(highway("train", "spec.toml", "--out", "run", "--overwrite"), "run is not a run directory (it has no spec.toml)")
     refused(highway("train", "spec.toml", "--out", "spec.toml"), "spec.toml is a file: name a folder for the run")
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious.txt"]
@@ -89,7 +89,7 @@ def test_overwriting_a_run_needs_the_flag_and_then_works(highway: Highway, tmp_p
     (tmp_path / "spec.toml").write_text(TOML)
     assert highway("train", "spec.toml", "--out", "run").returncode == 0
     before = (tmp_path / "run" / "history.jsonl").read_bytes()
-    refused(highway("train", "spec.toml", "--out", "run", "--seed", 2), "exists already")
+    refused(highway("train", "spec.toml", "--out", "run", "--seed", 2), "already exists")
     refused(highway("train", "spec.toml", "--out", "run", "--overwrite", "--batch-size", 9999), "training.batch_size = 9999")
     assert (tmp_path / "run" / "history.jsonl").read_bytes() == before, "a refused run leaves the old one"
     assert highway("train", "spec.toml", "--out", "run", "--seed", 2, "--overwrite").returncode == 0

@@ -125,6 +125,6 @@ def test_resuming_as_people_type_it(tmp_path: Path, highway: Highway) -> None:
     assert (tmp_path / "folder" / "mine.txt").read_text() == "mine"
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / ".spec.toml.123.tmp").write_text("schema_ver")  # killed at its very first file
-    assert "half exists already" in highway("train", *FAST, "--out", "half").stderr
+    assert "half already exists" in highway("train", *FAST, "--out", "half").stderr
     assert highway("train", *FAST, "--out", "half", "--resume").returncode == 0
     assert not (tmp_path / "half" / ".spec.toml.123.tmp").exists()

@@ -231,7 +231,7 @@ def test_a_damaged_checksum_at_the_end_of_gzip(tmp_path: Path) -> None:
 def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("mine")
-    with pytest.raises(InputError, match=r"out exists already; remove it first$"):
+    with pytest.raises(InputError, match=r"out already exists; remove it first$"):
         unpack(tmp_path, honest())
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 

@@ -194,14 +194,14 @@ def test_inputs_and_targets_must_be_equally_many(tmp_path: Path) -> None:
     said = refusal(npz(tmp_path, x=X, y=Y[:3]))
     assert "x in " in said
     assert "has 4 samples and y in " in said
-    assert "has 3: they must be equally many" in said
+    assert "has 3: the numbers must be equal" in said
     assert "x_test in " in refusal(npz(tmp_path, x_train=X, y_train=Y, x_test=X, y_test=Y[:3]))
 
 
 def test_the_test_part_must_be_like_the_training_part(tmp_path: Path) -> None:
     said = refusal(npz(tmp_path, x_train=X, y_train=Y, x_test=X[:, :1], y_test=Y))
     assert "float32 samples of shape (2,) and " in said
-    assert "float32 samples of shape (1,): they must be alike" in said
+    assert "float32 samples of shape (1,): shape and type must be the same" in said
     assert "uint8 samples" in refusal(npz(tmp_path, x_train=X, y_train=Y, x_test=X.astype(np.uint8), y_test=Y))
 
 
@@ -246,7 +246,7 @@ def test_the_task_can_be_chosen(tmp_path: Path) -> None:
     for wrong in (1.5, np.nan, np.inf, 1e300):
         said = refusal(npz(tmp_path, x=X, y=np.array([5, 1, wrong, 9])), task="classification")
         assert f"y in {tmp_path / 'data.npz'} has {wrong} in row 2" in said
-    assert "holds texts: a regression needs numbers" in refusal(npz(tmp_path, x=X, y=np.array(list("abcd"))), task="regression")
+    assert "contains strings: a regression needs numbers" in refusal(npz(tmp_path, x=X, y=np.array(list("abcd"))), task="regression")
     assert "expected one target per sample" in refusal(npz(tmp_path, x=X, y=np.eye(4)), task="regression")
 
 
@@ -271,8 +271,8 @@ def test_classes_must_be_several_known_and_not_too_many(tmp_path: Path, monkeypa
     assert "has the class '0', which" in refusal(npz(tmp_path, x_train=X, y_train=Y, x_test=X, y_test=Y.astype(str)))
     many = np.arange(10_001)
     said = refusal(npz(tmp_path, x=many[:, None], y=many))
-    assert "10,001 different values, at most 10,000 classes are possible: if it is a number to predict, save it as floats" in said
-    assert "shorten" in refusal(npz(tmp_path, x=many[:, None], y=many.astype(str)))
+    assert "10,001 different values, but at most 10,000 classes are possible: if it is a number to predict, save it as floats" in said
+    assert "use fewer different labels" in refusal(npz(tmp_path, x=many[:, None], y=many.astype(str)))
     assert len(read_arrays(npz(tmp_path, x=many[1:, None], y=many[1:])).class_names) == 10_000
 
 
@@ -317,9 +317,9 @@ def test_other_types_are_refused(tmp_path: Path, array: np.ndarray) -> None:
     [
         (b"", "is damaged"),
         (b"hello, this is no array at all", "is damaged"),
-        (npy_bytes(X)[:-1], "is cut off: it announces 160 bytes and has 159"),
+        (npy_bytes(X)[:-1], "is truncated: its header announces 160 bytes, but it has 159"),
         (npy_bytes(X)[:20], "is damaged"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000, 1000)}"), "is cut off"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000, 1000)}"), "is truncated"),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-4, 2)}") + bytes(64), "shape (-4, 2)"),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000, 0)}"), "at least one value"),
         (header("{'descr': '|S0', 'fortran_order': False, 'shape': (1000000000000000, 2)}"), "elements of type"),

@@ -143,14 +143,14 @@ def test_a_plain_tar_and_odd_but_honest_archives_are_read(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("data_batch_2.bin", b"", "SET/data_batch_2.bin has 0 bytes, which is no multiple of 3073, the bytes of an image: fetch it again"),
-        ("data_batch_2.bin", b"x" * 3072, "SET/data_batch_2.bin has 3072 bytes, which is no multiple of 3073"),
+        ("data_batch_2.bin", b"", "SET/data_batch_2.bin has 0 bytes, which is not a multiple of 3073, the bytes of an image"),
+        ("data_batch_2.bin", b"x" * 3072, "SET/data_batch_2.bin has 3072 bytes, which is not a multiple of 3073"),
         ("test_batch.bin", b"\x09" * 3073 + b"\x0a" * 3073, "SET/test_batch.bin, row 2: label 10 is not within 0…9"),
         ("data_batch_3.bin", None, "SET lacks data_batch_3.bin: fetch the set again"),
         ("test_batch.bin", None, "SET lacks test_batch.bin: fetch the set again"),
-        ("batches.meta.txt", b"cat\ndog\n", "SET/batches.meta.txt does not hold 10 names of classes: fetch it again, or remove it"),
-        ("batches.meta.txt", b"cat\n" * 9 + b"\xff\n", "SET/batches.meta.txt, row 10: not the name of a class"),
-        ("batches.meta.txt", b"cat\n" * 9 + b"\x1b[31m\n", "SET/batches.meta.txt, row 10: not the name of a class"),
+        ("batches.meta.txt", b"cat\ndog\n", "SET/batches.meta.txt does not have 10 class names: fetch it again, or remove it"),
+        ("batches.meta.txt", b"cat\n" * 9 + b"\xff\n", "SET/batches.meta.txt, row 10: not a class name"),
+        ("batches.meta.txt", b"cat\n" * 9 + b"\x1b[31m\n", "SET/batches.meta.txt, row 10: not a class name"),
         ("batches.meta.txt", b"x" * 2**21, "SET/batches.meta.txt is too large: 2097152 bytes, more than the limit of 1048576"),
     ],
 )
@@ -183,7 +183,7 @@ NO_LABELS = "SET/test_batch has no field 'labels' with a list of 4 labels, one f
     [
         ("test_batch", b"", "SET/test_batch is damaged: no valid opcode"),
         ("test_batch", fields()[:-9], "SET/test_batch is damaged: "),
-        ("test_batch", pickle.dumps([1]), "SET/test_batch holds a list instead of a dict: is it another file under this name?"),
+        ("test_batch", pickle.dumps([1]), "SET/test_batch contains a list instead of a dict: is it another file with this name?"),
         ("test_batch", fields(data=None), NO_DATA),
         ("test_batch", fields(data=[1]), NO_DATA),
         ("test_batch", fields(data=np.zeros((4, 3072))), NO_DATA),
@@ -196,11 +196,11 @@ NO_LABELS = "SET/test_batch has no field 'labels' with a list of 4 labels, one f
         ("test_batch", fields(labels=[0, 9, 2, 2**63]), "SET/test_batch, row 4: label 9223372036854775808 is not within 0…9"),
         ("test_batch", fields(labels=[0, 1.0, 2, 3]), "SET/test_batch, row 2: label of type float is not within 0…9"),
         ("test_batch", fields(labels=[True, 1, 2, 3]), "SET/test_batch, row 1: label of type bool is not within 0…9"),
-        ("test_batch", b"cos\nsystem\n(S'ls'\ntR.", "SET/test_batch names os.system: only plain containers and arrays are admitted"),
+        ("test_batch", b"cos\nsystem\n(S'ls'\ntR.", "SET/test_batch names os.system: only plain containers and arrays are allowed"),
         ("data_batch_5", None, "SET lacks data_batch_5: fetch the set again"),
-        ("batches.meta", pickle.dumps({}), "SET/batches.meta does not hold 10 names of classes"),
-        ("batches.meta", pickle.dumps({"label_names": ["cat"] * 9 + [3]}), "SET/batches.meta, row 10: not the name of a class"),
-        ("batches.meta", pickle.dumps({"label_names": ["cat"] * 9 + [""]}), "SET/batches.meta, row 10: not the name of a class"),
+        ("batches.meta", pickle.dumps({}), "SET/batches.meta does not have 10 class names"),
+        ("batches.meta", pickle.dumps({"label_names": ["cat"] * 9 + [3]}), "SET/batches.meta, row 10: not a class name"),
+        ("batches.meta", pickle.dumps({"label_names": ["cat"] * 9 + [""]}), "SET/batches.meta, row 10: not a class name"),
     ],
 )
 def test_a_bad_pickled_file_is_named(tmp_path: Path, name: str, content: bytes | None, sentence: str) -> None:
@@ -212,7 +212,7 @@ def test_a_bad_pickled_file_is_named(tmp_path: Path, name: str, content: bytes |
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     assert refusal(tmp_path / "nothing") == "cannot read SET: no such file or directory"
-    expected = "SET holds no batches of cifar-10: expected data_batch_1.bin or data_batch_1 and the others in it"
+    expected = "SET has no batches of cifar-10: expected data_batch_1.bin or data_batch_1 and the other batches in it"
     assert refusal(tmp_path) == expected
     folder = write_cifar_binary(tmp_path / "set", "cifar-100", *SETS["cifar-100"])
     assert refusal(folder) == expected
@@ -225,26 +225,26 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 
 BATCH = records(SETS["cifar-10"][1], "cifar-10")
 ALL = [member(f"x/{name}", BATCH) for name in ("test_batch.bin", *(f"data_batch_{number}.bin" for number in range(1, 6)))]
-NOT_ADMITTED = "a link or device: only files and folders are admitted"
+NOT_ADMITTED = "a link or device: only files and folders are allowed"
 
 
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        (member("../x", b"harm"), "SET holds '../x', which leads outside the archive"),
-        (member("x/../../test_batch.bin", b"harm"), "SET holds 'x/../../test_batch.bin', which leads outside the archive"),
-        (member("/etc/test_batch.bin", b"harm"), "SET holds '/etc/test_batch.bin', which leads outside the archive"),
-        (member("..\\x", b"harm"), "SET holds '..\\\\x', which leads outside the archive"),
-        (member("../d", kind=tarfile.DIRTYPE), "SET holds '../d', which leads outside the archive"),
-        (member("x/a", kind=tarfile.SYMTYPE, target="/etc/passwd"), f"SET holds 'x/a', {NOT_ADMITTED}"),
-        (member("x/test_batch.bin", kind=tarfile.SYMTYPE, target="../y"), f"SET holds 'x/test_batch.bin', {NOT_ADMITTED}"),
-        (member("x/a", kind=tarfile.LNKTYPE, target="x/test_batch.bin"), f"SET holds 'x/a', {NOT_ADMITTED}"),
-        (member("x/a", kind=tarfile.FIFOTYPE), f"SET holds 'x/a', {NOT_ADMITTED}"),
-        (member("x/a", kind=tarfile.CHRTYPE), f"SET holds 'x/a', {NOT_ADMITTED}"),
-        (member("x/a", kind=tarfile.GNUTYPE_SPARSE), f"SET holds 'x/a', {NOT_ADMITTED}"),
-        (member("x/a", kind=b"Z"), f"SET holds 'x/a', {NOT_ADMITTED}"),
-        (member("y/test_batch.bin", BATCH), "SET holds test_batch.bin twice: it is not clear which one is meant"),
-        (b"no header" * 100, "SET is damaged: a header in it is no tar header; fetch it again"),
+        (member("../x", b"harm"), "SET contains '../x', a path outside the archive: fetch it again"),
+        (member("x/../../test_batch.bin", b"harm"), "SET contains 'x/../../test_batch.bin', a path outside the archive: fetch it again"),
+        (member("/etc/test_batch.bin", b"harm"), "SET contains '/etc/test_batch.bin', a path outside the archive: fetch it again"),
+        (member("..\\x", b"harm"), "SET contains '..\\\\x', a path outside the archive: fetch it again"),
+        (member("../d", kind=tarfile.DIRTYPE), "SET contains '../d', a path outside the archive: fetch it again"),
+        (member("x/a", kind=tarfile.SYMTYPE, target="/etc/passwd"), f"SET contains 'x/a', {NOT_ADMITTED}"),
+        (member("x/test_batch.bin", kind=tarfile.SYMTYPE, target="../y"), f"SET contains 'x/test_batch.bin', {NOT_ADMITTED}"),
+        (member("x/a", kind=tarfile.LNKTYPE, target="x/test_batch.bin"), f"SET contains 'x/a', {NOT_ADMITTED}"),
+        (member("x/a", kind=tarfile.FIFOTYPE), f"SET contains 'x/a', {NOT_ADMITTED}"),
+        (member("x/a", kind=tarfile.CHRTYPE), f"SET contains 'x/a', {NOT_ADMITTED}"),
+        (member("x/a", kind=tarfile.GNUTYPE_SPARSE), f"SET contains 'x/a', {NOT_ADMITTED}"),
+        (member("x/a", kind=b"Z"), f"SET contains 'x/a', {NOT_ADMITTED}"),
+        (member("y/test_batch.bin", BATCH), "SET contains test_batch.bin twice: fetch it again"),
+        (b"no header" * 100, "SET is damaged: it has a header that is not a tar header; fetch it again"),
     ],
 )
 @pytest.mark.parametrize("first", [False, True])
@@ -286,9 +286,9 @@ def test_sizes_in_an_archive_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     path.write_bytes(tar_gz(announcing("x/other", 2**62), *ALL))
     assert refusal(path) == "SET is damaged: it ends too early; fetch it again"
     path.write_bytes(tar_gz(announcing("x/other", -5), *ALL))
-    assert refusal(path) == "SET is damaged: a member in it has a negative size; fetch it again"
+    assert refusal(path) == "SET is damaged: it has a member with a negative size; fetch it again"
     path.write_bytes(tar_gz(*ALL, *(member(f"x/{number}") for number in range(cifar.MOST_MEMBERS))))
-    assert refusal(path) == "SET holds more than 1000 files: it is not an archive of cifar-10"
+    assert refusal(path) == "SET contains more than 1000 files: it is not an archive of cifar-10"
     monkeypatch.setattr(cifar, "MOST_BYTES", 100_000)
     for members in (ALL, [ALL[0], b"\x00" * 200_000]):
         path.write_bytes(tar_gz(*members))

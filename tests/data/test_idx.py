@@ -174,20 +174,20 @@ def test_a_folder_without_all_four_is_not_found(tmp_path: Path) -> None:
     (folder / "t10k-labels-idx1-ubyte").unlink()
     (folder / "t10k-labels-idx1-ubyte").mkdir()
     assert find_idx_folder(tmp_path, "mnist") is None
-    assert refusal(folder) == "FILE lacks t10k-labels-idx1-ubyte (also not as .gz): put the four files of the set there"
+    assert refusal(folder) == "FILE has no file t10k-labels-idx1-ubyte or t10k-labels-idx1-ubyte.gz: put the four files of the set there"
 
 
 def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     folder = write_idx(tmp_path / "mnist", TRAIN, TEST)
     labels = folder / "t10k-labels-idx1-ubyte"
     labels.write_bytes(idx_bytes(TEST.fine[:-1]))
-    assert refusal(folder) == "FILE/t10k-images-idx3-ubyte holds 7 images, but FILE/t10k-labels-idx1-ubyte holds 6 labels"
+    assert refusal(folder) == "FILE/t10k-images-idx3-ubyte has 7 images, but FILE/t10k-labels-idx1-ubyte has 6 labels: fetch both again"
     labels.write_bytes(idx_bytes(np.array([0, 9, 10, 3, 4, 5, 77], np.uint8)))
     assert refusal(folder) == "FILE/t10k-labels-idx1-ubyte, row 3: label 10 is not within 0…9"
     labels.write_bytes(idx_bytes(TEST.pixels))
     assert refusal(folder).startswith("FILE/t10k-labels-idx1-ubyte has 3 dimensions instead of 1")
     write_idx(folder, TRAIN, Images.random(1, 7, (4, 5)))
-    assert refusal(folder) == "FILE mixes two sets: its training images have 5 × 4 pixels, its test images 4 × 5"
+    assert refusal(folder) == "FILE mixes two sets: its training images have 5 × 4 pixels, its test images 4 × 5; fetch it again"
 
 
 def harmless(path: Path, content: bytes) -> None:

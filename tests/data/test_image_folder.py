@@ -278,7 +278,7 @@ def test_links_that_lead_outside_are_refused(tmp_path: Path) -> None:
         folder = two_classes(tmp_path / f"for-{name.replace('/', '-')}")
         (folder / name).symlink_to(target)
         said = refusal(folder, skip_bad=True)
-        assert f"{folder / name} is a link that leads out of the image folder" in said
+        assert f"{folder / name} is a link to " in said
 
 
 def test_links_inside_are_followed_and_circles_end(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_links_inside_are_followed_and_circles_end(tmp_path: Path) -> None:
     assert np.array_equal(samples.inputs[2, 0], GREY)
     (folder / "dog" / "3.png").symlink_to("3.png")
     said = refusal(folder)
-    assert "circle" in said or "too many levels" in said
+    assert "loop" in said or "too many levels" in said
 
 
 def test_dangling_links_and_pipes_are_bad_images(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_images_for_prediction_are_refused_by_name(tmp_path: Path) -> None:
         read_images([tmp_path / "gone.png"], ImageForm(1, 3, 4))
     with pytest.raises(InputError, match="it is not a file"):
         read_images([tmp_path], ImageForm(1, 3, 4))
-    with pytest.raises(InputError, match="and 2 are asked for"):
+    with pytest.raises(InputError, match="but the network takes 2"):
         read_images([save(tmp_path / "1.png")], ImageForm(2, 3, 4))
 
 

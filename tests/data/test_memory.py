@@ -83,7 +83,7 @@ def test_a_frame_with_its_target() -> None:
     assert torch.equal(apart.train.targets, named.train.targets)
     with pytest.raises(InputError, match="the data frame has 40 rows and the target has 39"):
         load_dataset(data=(Frame(rest), COLUMNS["price"][:-1]))
-    with pytest.raises(InputError, match="a column 'target', as the target is called"):
+    with pytest.raises(InputError, match="a column 'target', which is also the name of the target"):
         load_dataset(data=(Frame(rest | {"target": COLUMNS["size"]}), COLUMNS["price"]))
     with pytest.raises(InputError, match="the data were given with the target 'price'"):
         load_dataset(DataSpec(name="memory", target="size"), data=(Frame(COLUMNS), "price"))
@@ -140,7 +140,7 @@ def test_labels_keep_their_kind() -> None:
 def test_settings_of_own_data_need_no_name() -> None:
     assert DataSpec(test=0.3).name == "memory"
     assert load_dataset(DataSpec(test=0.3), data=(FEATURES, CLASSES)).preparation.record.test == 12
-    with pytest.raises(InputError, match="give them in Python, with data="):
+    with pytest.raises(InputError, match="pass them in Python, with data="):
         load_dataset(DataSpec(task="regression"))
 
 
@@ -153,10 +153,10 @@ def test_columns_that_are_none() -> None:
     for data, sentence in (
         ((frame, frame[["price", "size"]]), "the target has 2 columns"),
         ((frame.drop(columns="price"), frame["price"].sample(frac=1, random_state=0)), "the target has another index than the data frame"),
-        ((frame, None), "say which column of the data frame is to be predicted"),
+        ((frame, None), "name the column of the data frame to predict"),
         (({"a": 5, "b": [1, 2]}, "b"), "the column 'a' is a int; give a list of values"),
         (({"a": np.zeros((2, 2)), "b": [1, 2]}, "b"), "the column 'a' has shape (2, 2)"),
-        ((torch.eye(3).to_sparse(), [0, 1, 2]), "inputs: a Tensor of this kind cannot be made an array"),
+        ((torch.eye(3).to_sparse(), [0, 1, 2]), "inputs: a Tensor of this kind cannot be converted to an array"),
         ((FEATURES, np.linspace(0, 1, 40) * 1e300), "give it in another unit"),
     ):
         with pytest.raises(InputError) as error:
@@ -175,17 +175,17 @@ def test_bfloat16_and_regression() -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ((FEATURES, CLASSES[:-1]), "inputs has 40 samples and targets has 39: they must be equally many"),
+        ((FEATURES, CLASSES[:-1]), "inputs has 40 samples and targets has 39: the numbers must be equal"),
         ((np.where(FEATURES > 1, np.nan, FEATURES), CLASSES), "inputs has a value that is not a finite float32 number in row"),
         ((FEATURES, np.where(CLASSES > 1, np.nan, 0.5)), "targets is not a finite float32 number in 10 of its 40 rows"),
-        (([[1.0, 2.0], [3.0]], [0, 1]), "inputs: rows of different lengths cannot be made an array"),
+        (([[1.0, 2.0], [3.0]], [0, 1]), "inputs: rows of different lengths cannot be converted to an array"),
         ((FEATURES.astype(complex), CLASSES), "inputs has elements of type complex128"),
         ((FEATURES[:0], CLASSES[:0]), "inputs has shape (0, 3): at least one sample"),
         ((FEATURES, np.zeros(40, int)), "targets has only the class 0"),
         ((FEATURES[:, 0], CLASSES), "inputs has shape (40,)"),
         (FEATURES, "data of type ndarray: give a pair (inputs, targets)"),
         ({"a": FEATURES, "b": CLASSES}, "data with the names 'a', 'b'"),
-        (Frame(COLUMNS), "data: say which column of the data frame is to be predicted, (frame, column); it has size, colour, price"),
+        (Frame(COLUMNS), "data: name the column of the data frame to predict, (frame, column); it has size, colour, price"),
         ((FEATURES, CLASSES, FEATURES), "data of type tuple"),
     ],
 )
@@ -197,7 +197,7 @@ def test_what_cannot_be_trained_on(data: Any, sentence: str) -> None:
 
 def test_tables_that_cannot_be_trained_on() -> None:
     spec = DataSpec(name="memory", target="price")
-    with pytest.raises(InputError, match="columns must have the same length"):
+    with pytest.raises(InputError, match="columns of the same length"):
         load_dataset(spec, data=COLUMNS | {"size": [1.0]})
     with pytest.raises(InputError, match="two columns 'size'"):
         load_dataset(
@@ -216,7 +216,7 @@ def test_a_name_and_data_contradict_each_other() -> None:
 
 def test_without_the_data_the_sentence_says_what_is_needed() -> None:
     data = load_dataset(data=(FEATURES, CLASSES))
-    with pytest.raises(InputError, match=r"arrays of 40 samples of 3 values; 3 classes \(0, 1, 2\)\); give them in Python, with data="):
+    with pytest.raises(InputError, match=r"arrays of 40 samples of 3 values; 3 classes \(0, 1, 2\)\) were given in memory"):
         load_dataset(DataSpec(name="memory"), data.preparation)
-    with pytest.raises(InputError, match="the data have changed since the run was made"):
+    with pytest.raises(InputError, match="the data have changed since the run was trained"):
         load_dataset(DataSpec(name="memory"), data.preparation, data=(FEATURES + 1, CLASSES))

@@ -141,7 +141,7 @@ def test_what_a_file_names_does_not_run(tmp_path: Path, protocol: int, function:
     sentence = refusal(content)
     assert named in sentence
     assert sentence.startswith("batch names ")
-    assert sentence.endswith(": only plain containers and arrays are admitted")
+    assert sentence.endswith(": only plain containers and arrays are allowed")
     assert not trace.exists()
     pickle.loads(content)  # the trap is real
     assert trace.exists()
@@ -165,7 +165,7 @@ def test_what_a_file_names_does_not_run(tmp_path: Path, protocol: int, function:
     ],
 )
 def test_other_names_are_refused(content: bytes, named: str) -> None:
-    assert refusal(content) == f"batch names {named}: only plain containers and arrays are admitted"
+    assert refusal(content) == f"batch names {named}: only plain containers and arrays are allowed"
 
 
 @pytest.mark.parametrize(
@@ -187,12 +187,12 @@ def test_other_names_are_refused(content: bytes, named: str) -> None:
         (RECONSTRUCT + b"}b.", "uses BUILD"),
         (b"cnumpy\nndarray\nK\x02\x85R.", "calls numpy with 1 arguments"),
         (b"cnumpy.core.multiarray\n_reconstruct\n]\x85R.", "calls numpy with 1 arguments"),
-        (b"cnumpy\nndarray\n.", "keeps something that is not a value"),
-        (b"]cnumpy\nndarray\na.", "keeps something that is not a value"),
-        (b"]cnumpy\nndarray\n\x85\x85a.", "keeps something that is not a value"),
-        (b"(cnumpy\ndtype\nl.", "keeps something that is not a value"),
-        (b"}U\x01a" + element() + b"s.", "keeps something that is not a value"),
-        (RECONSTRUCT + b".", "keeps something that is not a value"),
+        (b"cnumpy\nndarray\n.", "contains something that is not a plain value"),
+        (b"]cnumpy\nndarray\na.", "contains something that is not a plain value"),
+        (b"]cnumpy\nndarray\n\x85\x85a.", "contains something that is not a plain value"),
+        (b"(cnumpy\ndtype\nl.", "contains something that is not a plain value"),
+        (b"}U\x01a" + element() + b"s.", "contains something that is not a plain value"),
+        (RECONSTRUCT + b".", "contains something that is not a plain value"),
         (b"}K\x01K\x02s.", "has a key of type int"),
         (b"}K\x01\x85K\x02s.", "has a key of type tuple"),
         (stored_array(kind=element(b"O8")), "has an array of type O8"),
@@ -206,7 +206,7 @@ def test_other_names_are_refused(content: bytes, named: str) -> None:
     ],
 )
 def test_other_means_are_refused(content: bytes, reason: str) -> None:
-    assert refusal(content) == f"batch {reason}: only plain containers and arrays are admitted"
+    assert refusal(content) == f"batch {reason}: only plain containers and arrays are allowed"
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_other_means_are_refused(content: bytes, reason: str) -> None:
         (b"K\x01K\x01a.", "a list was expected on the stack"),
         (b"]K\x01K\x02s.", "a dict was expected on the stack"),
         (b"}(U\x01au.", "a key without a value"),
-        (b"h\x00.", "a memo number that was never given"),
+        (b"h\x00.", "an unknown memo number"),
         (b"]p9999999\n.", "a memo number out of range"),
         (b"]p-1\n.", "a memo number out of range"),
         (b"\x80\x06].", "unknown protocol 6"),

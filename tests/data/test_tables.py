@@ -139,13 +139,13 @@ def test_booleans_are_categories_however_they_are_spelt(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "empty": ("", "data.csv is empty: it should start with the names of the columns"),
-    "empty lines": ("\n\r\n\n", "data.csv is empty: it should start with the names of the columns"),
-    "only a mark": ("\ufeff", "data.csv is empty: it should start with the names of the columns"),
-    "no rows": ("a,b\n", "data.csv has columns and no rows"),
-    "no header": ("5,0,0.5\n4,0,0.25\n", "data.csv has no header: it starts with numbers ('5', …) instead of the names of the columns"),
-    "ragged": ("a,b,c,d,e\n" + "1,2,3,4,5\n" * 6 + "1,2,3,4\n", "data.csv, row 7: 4 fields where the header has 5"),
-    "too many fields": ("a,b\n1,2\n1,2,3\n", "data.csv, row 2: 3 fields where the header has 2"),
+    "empty": ("", "data.csv is empty: it should start with the column names"),
+    "empty lines": ("\n\r\n\n", "data.csv is empty: it should start with the column names"),
+    "only a mark": ("\ufeff", "data.csv is empty: it should start with the column names"),
+    "no rows": ("a,b\n", "data.csv has columns, but no rows"),
+    "no header": ("5,0,0.5\n4,0,0.25\n", "data.csv has no header: it starts with numbers ('5', …) instead of column names"),
+    "ragged": ("a,b,c,d,e\n" + "1,2,3,4,5\n" * 6 + "1,2,3,4\n", "data.csv, row 7: 4 fields, but the header has 5"),
+    "too many fields": ("a,b\n1,2\n1,2,3\n", "data.csv, row 2: 3 fields, but the header has 2"),
     "nameless": ("a,,c\n1,2,3\n", "data.csv: column 2 has no name; give it one, or remove it"),
     "twice": ("a,b,a\n1,2,3\n", "data.csv: 2 columns have the name 'a'; rename or remove them"),
     "twice after trimming": ("a, a\n1,2\n", "data.csv: 2 columns have the name 'a'; rename or remove them"),
@@ -159,7 +159,7 @@ REFUSED = {
     "long field": ("a,b\n1," + "x" * (csv.field_size_limit() + 1) + "\n", "data.csv, line 2: field larger than field limit"),
     "infinite": ("a,b\n1,1\n2,-inf\n", "data.csv, row 2: 'b' is infinite; correct it or leave it empty"),
     "beyond floats": ("a,b\n1e999,1\n", "data.csv, row 1: 'a' is infinite; correct it or leave it empty"),
-    "only gaps": ("a,b\n1,\n2,?\n", "data.csv: the column 'b' has no values, only gaps: remove it"),
+    "only gaps": ("a,b\n1,\n2,?\n", "data.csv: the column 'b' has no values, only missing ones: remove it"),
     "columns": (",".join(f"c{number}" for number in range(10_001)), "data.csv is too large: 10,001 columns, the limit is 10,000"),
 }
 
@@ -301,15 +301,15 @@ def test_parquet_in_several_pieces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ({"when": pa.array([0, 1], pa.timestamp("us"))}, "the column 'when' has the type timestamp[us], no number, text or boolean"),
+        ({"when": pa.array([0, 1], pa.timestamp("us"))}, "the column 'when' has the type timestamp[us], not number, string or boolean"),
         ({"day": pa.array([0, 1], pa.date32())}, "the column 'day' has the type date32[day]"),
         ({"many": pa.array([[1], [2]])}, "the column 'many' has the type list<"),
         ({"raw": pa.array([b"x", b"y"])}, "the column 'raw' has the type binary"),
         ({"parts": pa.array([{"x": 1}, {"x": 2}])}, "the column 'parts' has the type struct<x: int64>"),
         ({"a": [1.0, math.inf]}, "data.parquet, row 2: 'a' is infinite"),
-        ({"a": [1, 2], "b": pa.nulls(2)}, "the column 'b' has no values, only gaps"),
-        ({"a": [1, 2], "b": ["", "NA"]}, "the column 'b' has no values, only gaps"),
-        ({"a": pa.array([], pa.int64())}, "data.parquet has columns and no rows"),
+        ({"a": [1, 2], "b": pa.nulls(2)}, "the column 'b' has no values, only missing ones"),
+        ({"a": [1, 2], "b": ["", "NA"]}, "the column 'b' has no values, only missing ones"),
+        ({"a": pa.array([], pa.int64())}, "data.parquet has columns, but no rows"),
         ({"a": [1], " ": [2]}, "column 2 has no name"),
         (pa.table([[1], [2]], names=["a", "a"]), "2 columns have the name 'a'"),
         (pa.table({}), "data.parquet is empty"),
@@ -323,7 +323,7 @@ def test_refused_parquet(tmp_path: Path, columns: Any, sentence: str) -> None:
 def test_damaged_parquet(tmp_path: Path) -> None:
     good = parquet(tmp_path, {"a": [1, 2], "b": ["x", "y"]}).read_bytes()
     for bad in (b"", b"PAR1", good[: len(good) // 2], b"a,b\n1,2\n" * 10, good[:-8] + b"\xff\xff\xff\x7fPAR1"):
-        assert "data.parquet: it is no Parquet file, or a damaged one" in refused(written(tmp_path, bad, "data.parquet"))
+        assert "data.parquet: it is not a Parquet file, or it is damaged" in refused(written(tmp_path, bad, "data.parquet"))
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,8 +391,8 @@ def test_a_target_that_does_not_do() -> None:
     for name, task, sentence in (
         ("wieght", None, "unknown column of data.csv 'wieght': did you mean 'weight'? Allowed: height, weight, kind, same, large"),
         ("weight", None, "data.csv: the target 'weight' is missing in 2 of 3 rows, first in row 2; remove them"),
-        ("kind", "regression", "data.csv: the target 'kind' has texts like 'a', which cannot be predicted as numbers: choose the task"),
-        ("same", None, "data.csv: the target 'same' is 'a' in all rows: there is nothing to tell apart"),
+        ("kind", "regression", "data.csv: the target 'kind' has texts like 'a', which are not numbers: choose the task"),
+        ("same", None, "data.csv: the target 'same' is 'a' in all rows: at least two classes are needed"),
         ("large", "regression", "data.csv: the target 'large' is too large in row 2 (1e+39): give it in another unit"),
     ):
         with pytest.raises(InputError) as caught:
@@ -557,7 +557,7 @@ def test_json_by_hand() -> None:
     [
         ((), {}, "columns: Field required"),
         ((), [], "should be an object"),
-        ((), {1, 2}, "these are no JSON values"),
+        ((), {1, 2}, "not valid JSON values"),
         (("columns",), [], "columns: "),
         (("columns",), "n", "columns: "),
         (("columns", 0, "std"), 0.0, "columns.0.number.std: Input should be greater than 0"),
@@ -570,8 +570,8 @@ def test_json_by_hand() -> None:
         (("columns", 0, "gaps"), 2, "columns.0.number.gaps"),
         (("columns", 0, "a\nb"), 2, "columns.0.number.a b: Extra inputs"),
         (("columns", 1, "categories"), [], "columns.1.category.categories"),
-        (("columns", 1, "categories"), ["b", "a"], "the categories should be in order, each once"),
-        (("columns", 1, "categories"), ["a", "a"], "the categories should be in order, each once"),
+        (("columns", 1, "categories"), ["b", "a"], "the categories should be sorted and unique"),
+        (("columns", 1, "categories"), ["a", "a"], "the categories should be sorted and unique"),
         (("columns", 1, "categories"), [1, 2], "columns.1.category.categories.0"),
         (("columns", 1, "name"), "n", "two columns have the same name"),
     ],

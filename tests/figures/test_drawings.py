@@ -255,7 +255,7 @@ def test_nothing_is_shown_before_the_drawings_are_imported() -> None:
     )
     first, second, third = result.stdout.splitlines()
     assert first == "None", "notebooks print the record then"
-    assert second == "LesionsRecord: nothing that draws it has been imported; run `import highwaynet.figures.drawings` and plot again"
+    assert second == "LesionsRecord: no drawing is registered for this record; run `import highwaynet.figures.drawings` and plot again"
     assert third == "1 1"
 
 

@@ -217,7 +217,7 @@ def test_changed_modules_and_hooks_are_respected(used: list[str]) -> None:
         assert used == ([] if network is not outer else ["used"])
     with torch.no_grad():
         assert outer(x, targets=targets)[1].item() == pytest.approx(F.cross_entropy(outer(x), targets).item(), rel=1e-6)
-    with pytest.raises(ValueError, match="gates or for the loss"):
+    with pytest.raises(ValueError, match="gates or the loss, not both"):
         outer(x, return_gates=True, targets=targets)
 
 

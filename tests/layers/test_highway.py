@@ -64,5 +64,5 @@ def test_auto_gate_bias_follows_the_depth_and_the_kind_of_gate() -> None:
     ],
 )
 def test_refuses_shapes_that_differ(layer: Highway, part: str) -> None:
-    with pytest.raises(ValueError, match=f"{part} gives shape"):
+    with pytest.raises(ValueError, match=f"{part} returns shape"):
         layer(torch.zeros(2, 3))

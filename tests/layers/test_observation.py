@@ -88,7 +88,7 @@ def test_names_and_numbers_are_those_of_lesion() -> None:
     ]
     assert [layer.name for layer in seen.layers] == ["start", *inside, "wrapped"]
     assert [layer.number for layer in seen.layers] == [None, 1, 2, 3, 4, 5, 6]
-    assert repr(seen.layers[0]) == "ObservedLayer('start': nothing seen)"
+    assert repr(seen.layers[0]) == "ObservedLayer('start': nothing recorded)"
     x = torch.randn(4, 6)
     with torch.no_grad(), lesion(model, [2, 5, 6]), observe(model) as seen:
         model(x)
@@ -168,16 +168,16 @@ def test_an_observation_within_another_lets_both_see() -> None:
 def test_what_cannot_be_observed_is_refused() -> None:
     with pytest.raises(ValueError, match="contains no layer that can be observed"), observe(nn.Linear(2, 2)):
         pass
-    with pytest.raises(ValueError, match="choose of transform, carry, state, output"), observe(DenseHighway(2), ["gates"]):  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="choose from transform, carry, state, output"), observe(DenseHighway(2), ["gates"]):  # type: ignore[list-item]
         pass
     stack = DenseHighway(2)
     with observe(stack) as seen:
         seen.labels = torch.tensor([0, 1, 0])
-        with pytest.raises(ValueError, match="labels of 3 samples"):
+        with pytest.raises(ValueError, match="3 labels were set for a batch of"):
             stack(torch.zeros(2, 2))
     with observe(stack, ["output"]) as seen:
         stack(torch.zeros(2, 2))
-    with pytest.raises(KeyError, match="no carry was seen, but output"):
+    with pytest.raises(KeyError, match="carry was not recorded; recorded: output"):
         _ = seen.layers[0]["carry"]
 
 
@@ -266,7 +266,7 @@ def test_activations_that_are_computed_again_count_once() -> None:
 
 @pytest.mark.parametrize("labels", [torch.tensor([0.5]), torch.tensor([-1]), torch.tensor([[1]])])
 def test_labels_that_are_none(labels: Tensor) -> None:
-    with observe(DenseHighway(2)) as seen, pytest.raises(ValueError, match="whole numbers from 0"):
+    with observe(DenseHighway(2)) as seen, pytest.raises(ValueError, match="integers from 0"):
         seen.labels = labels
 
 

@@ -94,8 +94,8 @@ def test_tables_come_from_plans() -> None:
         ({"parts": [{"part": "dropout", "probability": 1.5}]}, "is damaged"),
         ({"parts": [{"part": "dense", "units": 2**40}]}, "is damaged"),
         ({"family": "recurrent"}, "is damaged"),
-        ({"family": "convolutional"}, "a convolutional network has no place for dense-stack"),
-        ({"parts": []}, "a network has one part that gives the outputs"),
+        ({"family": "convolutional"}, "a convolutional network cannot have a part 'dense-stack'"),
+        ({"parts": []}, "a network needs exactly one part with head = true"),
         ({"parts": [{"part": "conv", "channels": 3, "pieces": 2, "head": True}]}, "a maxout convolution has no stride"),
         ({"schema_version": 9}, "was written by a newer version of highwaynet (schema_version = 9, this one reads 1)"),
     ],
@@ -113,5 +113,5 @@ def test_impossible_networks_are_refused_before_they_are_built() -> None:
     with pytest.raises(InputError, match="fc-highway would have"):
         build_plan(plan)
     parts = plan_of(NetworkSpec(depth=3, width=4), (4,), 2).parts
-    with pytest.raises(InputError, match="is not one of a dense network"):
+    with pytest.raises(InputError, match="is not a dense network's: it needs"):
         build_plan(plan.model_copy(update={"parts": parts[:1] + parts[2:]}))

@@ -328,7 +328,7 @@ class TestInputsThatDoNotFit:
                 build_network(spec, (3, least - 1, least - 1), 2)
 
     def test_no_images(self) -> None:
-        with pytest.raises(InputError, match="highway-a takes images; samples of 64 values are none"):
+        with pytest.raises(InputError, match="highway-a takes images, not samples of 64 values"):
             build_network(NetworkSpec(name="highway-a"), (64,), 2)
 
     def test_other_channels(self) -> None:

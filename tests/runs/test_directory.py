@@ -120,7 +120,7 @@ def test_a_safetensors_file_that_is_none_is_refused_even_with_the_right_checksum
 
 def test_an_existing_folder_is_refused_and_left_alone(run: RunDirectory) -> None:
     before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         RunDirectory.create(run.path, RunSpec(), {})
     assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
 

@@ -132,11 +132,11 @@ def test_every_optimiser_has_a_learning_rate_that_its_text_names() -> None:
 @pytest.mark.parametrize(
     ("network", "recipe", "sentence"),
     [
-        ("fc-highway", "released", "training.recipe = 'released': there is none for fc-highway; choose paper"),
-        ("fc-highway", "quick", "training.recipe = 'quick': there is none for fc-highway; choose paper"),
-        ("nin", "paper", "training.recipe = 'paper': there is none for nin; choose quick"),
-        ("resnet-20", "released", "training.recipe = 'released': there is none for resnet-20; choose paper or quick"),
-        ("highway-a", "released", "training.recipe = 'released': there is none for highway-a; choose paper or quick"),
+        ("fc-highway", "released", "training.recipe = 'released': fc-highway does not have this recipe; choose paper"),
+        ("fc-highway", "quick", "training.recipe = 'quick': fc-highway does not have this recipe; choose paper"),
+        ("nin", "paper", "training.recipe = 'paper': nin does not have this recipe; choose quick"),
+        ("resnet-20", "released", "training.recipe = 'released': resnet-20 does not have this recipe; choose paper or quick"),
+        ("highway-a", "released", "training.recipe = 'released': highway-a does not have this recipe; choose paper or quick"),
         ("highway-a", "", "unknown recipe ''"),
         ("highway-a", "quik", "unknown recipe 'quik': did you mean 'quick'?"),
     ],

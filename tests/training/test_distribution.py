@@ -124,7 +124,7 @@ def test_a_restart_takes_up_only_what_the_first_start_began(tmp_path: Path) -> N
     process = launch(tmp_path, "spec.toml", "--out", "there", restarts=1)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0
-    assert errors.count("there exists already") == 2
+    assert errors.count("there already exists") == 2
     assert (tmp_path / "there" / "events.log").read_bytes() == before
 
 

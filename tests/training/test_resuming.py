@@ -160,7 +160,7 @@ class TestFiles:
     def test_there_is_no_best_without_validation(self, tmp_path: Path) -> None:
         spec = spec_with(epochs=1).model_copy(update={"data": DataSpec(validation=0)})
         run = train(spec, tmp_path / "run")
-        with pytest.raises(InputError, match="has no checkpoint 'best': it kept no validation data"):
+        with pytest.raises(InputError, match="has no checkpoint 'best': the run has no validation data"):
             load(run.path, "best")
 
     def test_half_a_line_of_history_does_not_count(self, tmp_path: Path, calm: RunDirectory) -> None:
@@ -350,7 +350,7 @@ def test_another_spec_or_other_data_cannot_resume(tmp_path: Path) -> None:
         train(spec_with(epochs=9), tmp_path / "run", resume=True)
     with pytest.raises(InputError, match=r"network\.dropout = \(0\.0, 0\.5\)"):
         train(spec_with(dropout=(0.0, 0.5)), tmp_path / "run", resume=True)
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         train(spec_with(), tmp_path / "run")
     rows = [f"{n},{n % 2}" for n in range(100)]
     table = tmp_path / "table.csv"
@@ -533,7 +533,7 @@ def test_a_run_that_was_begun_meanwhile_is_not_wiped(tmp_path: Path, monkeypatch
         return original(*arguments, **options)
 
     monkeypatch.setattr(setup, "load_dataset", slow)
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         train(spec_with(epochs=1), tmp_path / "run", resume=True)
     assert summarise(tmp_path / "run").state == "finished"
 

@@ -83,7 +83,7 @@ def test_a_model_without_layers_is_saved_as_a_run(finished_run: Run, tmp_path: P
     assert np.array_equal(load(run).predict_proba(IMAGES), model.predict_proba(IMAGES))
     assert run.finished
     assert run.read_spec().training.epochs == 0
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         model.save(tmp_path / "short")
     again = train(RunSpec.from_run(run, training={"epochs": 1}), tmp_path / "again")
     assert again.load_plan() == run.load_plan()
@@ -236,10 +236,10 @@ def test_parents_that_cannot_be(finished_run: Run, tmp_path: Path) -> None:
 def test_data_of_another_form_are_refused(finished_run: Run, tmp_path: Path) -> None:
     spec = RunSpec.from_run(finished_run(), data={"name": "memory"}, training={"epochs": 1})
     for data, what in (
-        ((np.zeros((40, 1, 7, 7), np.float32), np.arange(40) % 10), r"shape: there \(1, 8, 8\), here \(1, 7, 7\)"),
-        ((np.zeros((40, 64), np.float32), np.arange(40) % 10), "kind: there images, here features"),
+        ((np.zeros((40, 1, 7, 7), np.float32), np.arange(40) % 10), r"its shape: \(1, 8, 8\), here: \(1, 7, 7\)"),
+        ((np.zeros((40, 64), np.float32), np.arange(40) % 10), "its kind: images, here: features"),
         ((np.zeros((40, 1, 8, 8), np.float32), np.arange(40) % 3), "class names: there"),
-        ((np.zeros((40, 1, 8, 8), np.float32), np.linspace(0, 1, 40)), "task: there classification, here regression"),
+        ((np.zeros((40, 1, 8, 8), np.float32), np.linspace(0, 1, 40)), "its task: classification, here: regression"),
     ):
         with pytest.raises(InputError, match=what):
             train(spec, tmp_path / "run", data=data)

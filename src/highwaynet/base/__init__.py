@@ -1,1 +1,1 @@
-"""What every room may use: errors meant for people, random seeds, safe writing of files."""
+"""Code that every room may use: errors for users, spec models, random seeds, atomic writing of files."""

@@ -1,4 +1,4 @@
-"""Arrays of float32 as fields of records: kept beside the JSON file, not in it. Free of torch."""
+"""Float32 arrays as fields of records, stored in an .npz file next to the JSON file. Does not import torch."""
 
 import io
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from highwaynet.base.files import sha256
 
 Numbers = npt.NDArray[np.float32]
 CHECKSUM = "arrays_sha256"
-"""The field of the JSON file that ties it to its arrays."""
+"""The field of the JSON file with the checksum of its arrays."""
 
 
 def _read(value: Any) -> Numbers:
@@ -21,30 +21,30 @@ def _read(value: Any) -> Numbers:
 
 
 def _lists(array: Numbers) -> Any:
-    """Nested lists for JSON, which knows no NaN: None stands for it."""
+    """Convert to nested lists for JSON, with None for NaN and infinity, which JSON does not have."""
     exact = array.astype(object)
     exact[~np.isfinite(array)] = None
     return exact.tolist()
 
 
 Array = Annotated[Numbers, PlainValidator(_read), PlainSerializer(_lists, when_used="json")]
-"""A field that holds numbers of any shape; NaN where there is none, for instance beyond the end of a thinner layer."""
+"""A field with an array of any shape; NaN marks missing numbers, for instance beyond the end of a thinner layer."""
 
 
 def array_fields(record: BaseModel) -> dict[str, Numbers]:
-    """The arrays of a record by field."""
+    """Return the array fields of a record by name."""
     return {name: value for name in type(record).model_fields if isinstance(value := getattr(record, name), np.ndarray)}
 
 
 def pack(arrays: dict[str, Numbers]) -> bytes:
-    """The arrays as the bytes of an .npz file, the same for the same numbers."""
+    """Return the bytes of an .npz file with these arrays; equal arrays give equal bytes."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
 def unpack(content: bytes, checksum: object) -> dict[str, Numbers]:
-    """The arrays again; raises ValueError if the bytes are not those that belong to the checksum."""
+    """Read the arrays from the bytes of an .npz file; raises ValueError if the checksum does not match."""
     if sha256(content) != checksum:
         raise ValueError("the arrays are not those of the record")
     with np.load(io.BytesIO(content), allow_pickle=False) as file:

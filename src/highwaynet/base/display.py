@@ -1,4 +1,4 @@
-"""How records show themselves: rooms below `figures` ask here, and `highwaynet.figures.drawings` answers once it is imported."""
+"""Plots and HTML of records: generic functions that rooms below `figures` call and `highwaynet.figures.drawings` implements."""
 
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @singledispatch
 def plot(record: object, **options: Any) -> "Figure":
-    """The picture of a record; raises HighwayError if none is known for its type."""
+    """Draw a record; raises HighwayError if no drawing is registered for its type."""
     raise HighwayError(
-        f"{type(record).__name__}: nothing that draws it has been imported; run `import highwaynet.figures.drawings` and plot again"
+        f"{type(record).__name__}: no drawing is registered for this record; run `import highwaynet.figures.drawings` and plot again"
     )
 
 
 @singledispatch
 def as_html(record: object) -> str | None:
-    """A record as an HTML fragment; None if nothing is known for its type."""
+    """Return a record as an HTML fragment, or None if none is registered for its type."""
     return None

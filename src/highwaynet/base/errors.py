@@ -1,4 +1,4 @@
-"""Errors whose text is written for the person at the keyboard."""
+"""Errors whose messages are written for users."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,25 +9,25 @@ class HighwayError(Exception):
 
     exit_code = 1
     told = False
-    """Whether another process tells it."""
+    """Whether another process of the run reports it, so that this one stays silent."""
     own = False
-    """Whether a process that does not lead met it after it had joined the others."""
+    """Whether it was raised in a process other than the first, after the processes had connected."""
     everywhere = False
-    """Whether all processes of a run meet it together."""
+    """Whether all processes of the run raise it, so that only the first reports it."""
 
 
 class InputError(HighwayError):
-    """The input is wrong: the message names the field, the value and what to do. Commands end with exit code 2."""
+    """Wrong input: the message names the field, the value and what to do. Commands end with exit code 2."""
 
     exit_code = 2
 
 
 class SpecError(InputError, ValueError):
-    """A setting is wrong, or does not exist."""
+    """A setting that is invalid or does not exist."""
 
 
 def unknown(what: str, value: str, allowed: Iterable[str]) -> InputError:
-    """The error for a name that does not exist, with the nearest one that does.
+    """Return the error for a name that does not exist; it suggests the closest name that does.
 
     >>> str(unknown("data set", "digit", ["digits", "mnist"]))
     "unknown data set 'digit': did you mean 'digits'? Allowed: digits, mnist"

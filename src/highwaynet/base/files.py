@@ -1,4 +1,4 @@
-"""Writing files so that a reader finds either the old one or the new one, never half of one."""
+"""Atomic writing of files (a reader finds the old or the new version, never a part), and reading with clear errors."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from highwaynet.base.errors import InputError
 
 
 def cannot(doing: str, path: Path, error: OSError) -> InputError:
-    """The sentence for a failed system call: what was tried, where, and the system's reason."""
+    """Return the error for a failed system call: what was tried, the path, and the system's reason."""
     reason = error.strerror or str(error)
     return InputError(f"cannot {doing} {path}: {reason[:1].lower()}{reason[1:]}")
 
@@ -35,7 +35,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power failure, where the system lets folders be synced."""
+    """Make a rename survive a power failure, if the system can sync folders."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -53,12 +53,12 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether a file is a temporary one of `write_atomically`, by its name."""
+    """Whether a file has the name of a temporary file of `write_atomically`."""
     return re.fullmatch(r"\..+\.\d+\.tmp", path.name) is not None
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file, or a sentence that says why there is none."""
+    """Read a file; raises InputError with the reason if that fails."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -66,12 +66,12 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The content of a UTF-8 text file, or a sentence that says why there is none."""
+    """Read a UTF-8 text file; raises InputError with the reason if that fails."""
     return decoded(read_bytes(path), path)
 
 
 def decoded(content: bytes, path: Path) -> str:
-    """The text of a UTF-8 file with this content, or a sentence that says why there is none."""
+    """Decode the content of a UTF-8 file; raises InputError, which names `path`, if it is not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -79,7 +79,7 @@ def decoded(content: bytes, path: Path) -> str:
 
 
 def sha256(content: bytes) -> str:
-    """The checksum under which files are remembered."""
+    """Return the SHA-256 checksum as a hexadecimal string."""
     return hashlib.sha256(content).hexdigest()
 
 

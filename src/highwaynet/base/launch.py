@@ -1,4 +1,4 @@
-"""Whether torchrun, or something like it, started this process, and as which one. Free of torch."""
+"""Whether torchrun or a similar launcher started this process, and its rank. Does not import torch."""
 
 import os
 
@@ -9,5 +9,5 @@ def launched() -> bool:
 
 
 def launched_rank() -> int:
-    """The place of this process among those; 0, the first, also where it was started alone."""
+    """Return the rank of this process; 0 if it was not started by a launcher."""
     return int(os.environ["RANK"]) if launched() else 0

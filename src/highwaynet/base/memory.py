@@ -1,4 +1,4 @@
-"""The C library's memory: kept between training steps, instead of given back and fetched anew, page by page."""
+"""Keeps freed memory in the process between training steps, instead of returning it to the system."""
 
 import ctypes
 import sys
@@ -9,10 +9,10 @@ _LARGEST_MMAP_THRESHOLD = 32 * 2**20
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep what it frees, for the next step needs the same; True where the C library (glibc) can do that.
+    """Let this process keep the memory that it frees; returns whether the C library (glibc only) supports that.
 
-    Every step frees its activations, and by default blocks of megabytes go back to the system: the next step then pays for each of their
-    pages. That is a tenth of a convolutional training step.
+    Every step frees its activations. By default, glibc returns blocks of megabytes to the system, and the next step pays for each of
+    their pages again: a tenth of the time of a convolutional training step.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,4 +1,4 @@
-"""All randomness is a function of the run's seed and of what it is for.
+"""Random generators that depend only on the run's seed and on their purpose.
 
 Nothing draws from a global generator: the permutation of epoch 7 is the same whether or not epochs 1 to 6 ran in
 this process, so a resumed or repeated run needs no stored generator state.
@@ -10,7 +10,7 @@ import torch
 
 
 def seed_for(seed: int, *purpose: str | int) -> int:
-    """A 63-bit seed for one purpose of a run, for instance ``seed_for(0, "permutation", 7)``.
+    """Return a 63-bit seed for one purpose of a run, for instance ``seed_for(0, "permutation", 7)``.
 
     >>> seed_for(0, "weights") == seed_for(0, "weights")
     True
@@ -22,5 +22,5 @@ def seed_for(seed: int, *purpose: str | int) -> int:
 
 
 def generator_for(seed: int, *purpose: str | int) -> torch.Generator:
-    """A fresh CPU generator seeded with `seed_for`."""
+    """Return a new CPU generator seeded with `seed_for`."""
     return torch.Generator().manual_seed(seed_for(seed, *purpose))

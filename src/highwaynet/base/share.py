@@ -1,4 +1,4 @@
-"""The part of a batch that one of several processes takes. Whatever is random is drawn for the whole batch and cut."""
+"""The part of a batch that one of several processes computes. Random numbers are drawn for the whole batch and then cut."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from torch import Tensor
 class Share:
     """The samples start … stop−1 of a batch of `total`.
 
-    `weight` is what their mean loss counts, so that the mean over processes is the mean over samples.
+    `weight` is the factor of their mean loss that makes the mean over processes equal to the mean over samples.
     """
 
     start: int
@@ -19,7 +19,7 @@ class Share:
 
     @classmethod
     def of(cls, total: int, rank: int = 0, processes: int = 1) -> "Share":
-        """The share of process `rank`. Where there are more processes than samples, those without take the first one and count nothing.
+        """Return the share of process `rank`. Processes for which no sample is left get the first one, with weight 0.
 
         >>> [Share.of(5, rank, 2) for rank in range(2)]
         [Share(start=0, stop=2, total=5, weight=0.8), Share(start=2, stop=5, total=5, weight=1.2)]
@@ -30,5 +30,5 @@ class Share:
         return cls(start, stop, total, (stop - start) * processes / total)
 
     def cut(self, tensor: Tensor, dim: int = 0) -> Tensor:
-        """This share of what was made for the whole batch."""
+        """Return this share's slice of a tensor for the whole batch."""
         return tensor.narrow(dim, self.start, self.stop - self.start)

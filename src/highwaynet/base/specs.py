@@ -1,4 +1,4 @@
-"""What all specs share: frozen pydantic models whose field docstrings are the help, and one sentence for a wrong value."""
+"""Base of all specs: frozen pydantic models whose field docstrings are the help texts, with one-sentence errors."""
 
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, get_args
@@ -18,29 +18,29 @@ SpecT = TypeVar("SpecT", bound=BaseModel)
 
 
 class Mark(Enum):
-    """What is to be known about a field besides its value: written into its annotation, read with `marked`."""
+    """A property of a spec's field, written into its annotation and read with `marked`."""
 
     VARIES = "its default depends on other fields; its docstring says how"
-    HOW = "it says how a run is computed and kept, not what is learned: it stays if another recipe is chosen"
-    INDIFFERENT = "runs that differ in it only compute the same"
+    HOW = "it says how a run is computed and stored, not what is learned: it stays if another recipe is chosen"
+    INDIFFERENT = "runs that differ only in it compute the same"
 
 
 def marked(spec: type[BaseModel], mark: Mark) -> frozenset[str]:
-    """The names of a spec's fields that have a mark."""
+    """Return the names of the fields of a spec that have a mark."""
     return frozenset(name for name, field in spec.model_fields.items() if mark in field.metadata)
 
 
 class Spec(BaseModel):
-    """A frozen description; unknown fields and impossible values are refused."""
+    """Base class of validated, frozen settings; unknown fields and invalid values raise an error."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True
     )
     _section: ClassVar[str] = ""
-    """What messages put before the names of its fields, for instance "network."."""
+    """Prefix of the field names in messages, for instance "network."."""
 
     def __init__(self, **values: Any) -> None:
-        """Raises SpecError, which is an InputError, for unknown fields and impossible values."""
+        """Raises SpecError, which is an InputError, for unknown fields and invalid values."""
         try:
             super().__init__(**{name: _plain_number(value) for name, value in values.items()})
         except ValidationError as error:
@@ -50,33 +50,33 @@ class Spec(BaseModel):
 
 
 def _plain_number(value: Any) -> Any:
-    """A single number of numpy's as Python's own, also inside a section."""
+    """Convert a numpy scalar to a Python number, also inside a section."""
     if isinstance(value, dict):
         return {name: _plain_number(inner) for name, inner in value.items()}
     return value.item() if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0 else value
 
 
 def section_in(annotation: Any) -> type[BaseModel] | None:
-    """The spec of a field that is a section of its own, which may be left out; None for other fields."""
+    """Return the spec class if a field is a section (optional or not); None for other fields."""
     kinds = [kind for kind in (get_args(annotation) or (annotation,)) if kind is not type(None)]
     return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel) else None
 
 
 def named(spec: type[BaseModel], values: Any) -> str | None:
-    """The name by which a spec fills in what is left out; None where the values are none, so that their own error is told."""
+    """Return the preset name in a spec's values, from which defaults follow; None if it is invalid, which validation then reports."""
     name = values.get("name", spec.model_fields["name"].default) if isinstance(values, dict) else None
     return name if isinstance(name, str) else None
 
 
 def help_for(spec: type[BaseModel], field: str) -> str:
-    """The docstring of a field and its default, for `--help` and the documentation."""
+    """Return the docstring of a field and its default, for `--help` and the documentation."""
     known = spec.model_fields[field]
     default = "" if known.default in {None, ()} or Mark.VARIES in known.metadata else f" [default: {known.default}]"
     return f"{known.description}{default}"
 
 
 def validated(spec: type[SpecT], values: dict[str, Any], section: str = "") -> SpecT:
-    """The spec with these values, or an `InputError` whose sentence names the field (of this section), the value and what is allowed."""
+    """Make a spec from these values; the `InputError` for a wrong one names the field (of this section), the value and what is allowed."""
     try:
         return spec.model_validate(values)
     except ValidationError as error:
@@ -84,7 +84,7 @@ def validated(spec: type[SpecT], values: dict[str, Any], section: str = "") -> S
 
 
 def parsed(kind: type[SpecT], text: str, place: str) -> SpecT:
-    """A record read from JSON; `place` is named in the error if it is damaged."""
+    """Read a record from JSON; raises InputError, which names `place`, if it is damaged."""
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
@@ -96,7 +96,7 @@ def parsed(kind: type[SpecT], text: str, place: str) -> SpecT:
 
 
 def _newer(details: list[ErrorDetails]) -> str | None:
-    """The sentence for a file of a newer schema, whatever else is wrong with it; None if it is of ours."""
+    """Return the error for a file with a newer schema, whatever else is wrong with it; None if the schema is not newer."""
     for detail in details:
         if detail["loc"] == ("schema_version",) and detail["type"] == "literal_error" and isinstance(detail["input"], int):
             known = detail.get("ctx", {}).get("expected", "")
@@ -108,12 +108,12 @@ def _newer(details: list[ErrorDetails]) -> str | None:
 
 
 def _sentence(spec: type[BaseModel], details: list[ErrorDetails], section: str) -> str:
-    clauses: dict[str, list[str]] = {}  # a field that admits several types has an error for each of them
+    clauses: dict[str, list[str]] = {}  # a field that allows several types has an error for each of them
     for detail in details:
         place = [str(part) for part in detail["loc"]]
         if detail["type"] == "extra_forbidden":
             clauses[_unknown_field(spec, place)] = []
-        elif "error" in detail.get("ctx", {}):  # raised by a validator of ours, which names the field itself
+        elif "error" in detail.get("ctx", {}):  # raised by a validator of this package, whose message names the field
             clauses[str(detail["ctx"]["error"])] = []
         else:
             field = section + ".".join(part for part in place if part.isidentifier() and part not in {"float", "int", "str"})
@@ -123,14 +123,14 @@ def _sentence(spec: type[BaseModel], details: list[ErrorDetails], section: str) 
                 continue
             wanted = detail["msg"].removeprefix("Input should be ")
             wanted = _PLAIN_WORDS.get(detail["type"], wanted)
-            if detail["type"] == "string_pattern_mismatch" and meaning:  # the docstring says it in words, behind its colon if it has one
+            if detail["type"] == "string_pattern_mismatch" and meaning:  # the docstring says it in words, after its colon if it has one
                 wanted = meaning.rpartition(": ")[2]
             clauses.setdefault(f"{field or 'the spec'} = {detail['input']!r}: should be ", []).append(wanted)
     return "; ".join(start + ", or ".join(dict.fromkeys(wanted)) for start, wanted in clauses.items())
 
 
 def _meaning(spec: Any, place: list[str]) -> str:
-    """The docstring of a field, in one line and without its full stop; empty where it has none."""
+    """Return the docstring of a field on one line, without its full stop; empty if it has none."""
     field = None
     for part in place:
         field = getattr(spec, "model_fields", {}).get(part)

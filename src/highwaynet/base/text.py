@@ -14,7 +14,7 @@ def either(names: Iterable[str]) -> str:
 
 
 def percent(share: float) -> str:
-    r"""A share in percent, with a space that does not break.
+    r"""Format a share as percent, with a non-breaking space.
 
     >>> percent(0.9712)
     '97.12\xa0%'
@@ -23,7 +23,7 @@ def percent(share: float) -> str:
 
 
 def loss_text(loss: float) -> str:
-    """A loss with three digits that matter.
+    """Format a loss with three significant digits.
 
     >>> loss_text(0.12), loss_text(0.000123456), loss_text(123.4)
     ('0.120', '1.23e-04', '123')

@@ -1,1 +1,1 @@
-"""What a sample is: a DataSpec becomes tensors, splits and names."""
+"""Data sets: reads what a DataSpec names, divides it, and prepares tensors."""

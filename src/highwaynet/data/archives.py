@@ -1,4 +1,4 @@
-"""Unpacking archives that came from elsewhere: nothing outside the folder, nothing without a bound, nothing left half done."""
+"""Safe unpacking of downloaded archives: nothing outside the folder, limited sizes, and no partial results."""
 
 import gzip
 import io
@@ -15,7 +15,7 @@ from highwaynet.base.files import cannot
 CHUNK = 1 << 20
 LONGEST_NAME = 255
 UNUSABLE = "is no usable file name"
-# Room for headers and padding that an honest archive needs besides its files: tar pads to records of 10 KiB.
+# Allowance for headers and padding in a regular archive: tar pads to records of 10 KiB.
 OVERHEAD = 10_240
 
 # What the standard library raises on damaged gzip streams and tar headers.
@@ -33,27 +33,27 @@ _DAMAGE = (
 
 
 def unpack_tar(path: Path, destination: Path, *, size_limit: int, member_limit: int) -> list[Path]:
-    """Unpack a tar archive, plain or gzipped, into a new folder, which appears whole or not at all.
+    """Unpack a tar archive, plain or gzipped, into a new folder, which is complete or not created at all.
 
-    Only regular files and folders are taken; owners, permissions and times of the archive are not.
+    Only regular files and folders are unpacked. Owners, permissions and times in the archive are ignored.
 
     Args:
         path: The archive.
-        destination: The folder to make; it must not exist.
-        size_limit: How many bytes the files may have together, counted while they are unpacked.
-        member_limit: How many files and folders the archive may hold.
+        destination: The folder to create; it must not exist.
+        size_limit: Maximal total size of the files in bytes, counted while they are unpacked.
+        member_limit: Maximal number of files and folders.
 
     Returns:
-        The files, in the archive's order.
+        The files, in the order of the archive.
 
     Raises:
-        InputError: The archive is damaged, too large, or holds what it must not hold; or the folder cannot be made.
+        InputError: If the archive is damaged, too large or has members that are not allowed, or the folder cannot be created.
     """
     if destination.exists() or destination.is_symlink():
-        raise InputError(f"cannot unpack {path}: {destination} exists already; remove it first")
+        raise InputError(f"cannot unpack {path}: {destination} already exists; remove it first")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        # The temporary folder is closed to others, so what becomes the destination is a folder within it.
+        # Other users cannot open the temporary folder, so that a folder inside it becomes the destination.
         with TemporaryDirectory(dir=destination.parent, prefix=f".{destination.name}-") as temporary:
             content = Path(temporary) / "content"
             content.mkdir()
@@ -86,7 +86,7 @@ def _unpack(path: Path, content: Path, size_limit: int, member_limit: int) -> li
                 target.parent.mkdir(parents=True, exist_ok=True)
                 size_limit -= _copy(archive, member, target, size_limit, path)
                 names.append(name)
-        # tarfile takes a damaged header for the end; the real end is a block of zeros.
+        # tarfile treats a damaged header as the end; the real end is a block of zeros.
         if stream.last_read != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError("the end is missing")
         while stream.read(CHUNK):
@@ -97,7 +97,7 @@ def _unpack(path: Path, content: Path, size_limit: int, member_limit: int) -> li
 
 
 def _safe_name(path: Path, member: tarfile.TarInfo, content: Path) -> PurePosixPath:
-    """The member's name, if the member may be unpacked."""
+    """Return the member's name; raises InputError if the member must not be unpacked."""
     shown = f"{path} holds {member.name[:80]!r}, which"
     if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE} or member.issparse():
         raise InputError(f"{shown} is neither a plain file nor a folder: it is not unpacked")
@@ -112,16 +112,16 @@ def _safe_name(path: Path, member: tarfile.TarInfo, content: Path) -> PurePosixP
 
 
 def wrong_name(name: str) -> str | None:
-    """What is wrong with the name of an archive's member, as the end of a sentence; None if it can be used."""
+    """Return what is wrong with the name of a member, as the end of a sentence; None if it can be used."""
     path = PurePosixPath(name)
-    # A backslash or a colon would lead elsewhere on Windows.
+    # On Windows, a backslash or a colon can point outside the folder.
     if path.is_absolute() or ".." in path.parts or any(sign in name for sign in "\\:\0"):
         return "leads out of the folder"
     return UNUSABLE if len(name) > LONGEST_NAME else None
 
 
 def _copy(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, size_limit: int, path: Path) -> int:
-    """Write a member to a new file and return the number of its bytes."""
+    """Write a member to a new file and return its size in bytes."""
     source = archive.extractfile(member)
     if source is None:
         raise tarfile.ReadError(f"{member.name!r} has no content")
@@ -146,10 +146,9 @@ def _too_large(path: Path) -> InputError:
 
 
 class _ForwardReader(io.BufferedIOBase):
-    """What tarfile reads from: never backwards, never much at once, and never more than a limit, whatever the headers say.
+    """A stream for tarfile that reads only forwards, in small pieces, and not more than a limit, whatever the headers say.
 
-    Headers can claim any length, and tarfile reads long names and the like into memory at once. Negative lengths can lead it
-    back to where it was, for ever.
+    Headers can claim any length, and tarfile reads long names into memory as a whole. Negative lengths could make it loop for ever.
     """
 
     def __init__(self, source: IO[bytes], path: Path, limit: int) -> None:
@@ -159,7 +158,7 @@ class _ForwardReader(io.BufferedIOBase):
         self.last_read = b""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The next bytes."""
+        """Read the next bytes; raises tarfile.ReadError for more than a chunk."""
         # Files are copied in chunks, so only a header can ask for more.
         if size is None or not 0 <= size <= CHUNK:
             raise tarfile.ReadError(f"a header claims {size} bytes")
@@ -170,7 +169,7 @@ class _ForwardReader(io.BufferedIOBase):
         return self.last_read
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Skip to a place further on."""
+        """Skip forwards to a position; raises tarfile.ReadError for a position behind."""
         if whence != io.SEEK_SET or offset < self._position:
             raise tarfile.ReadError("headers that point backwards")
         while self._position < offset and self.read(min(CHUNK, offset - self._position)):
@@ -178,13 +177,13 @@ class _ForwardReader(io.BufferedIOBase):
         return self._position
 
     def tell(self) -> int:
-        """The place of the next byte."""
+        """Return the position of the next byte."""
         return self._position
 
     def seekable(self) -> bool:
-        """Forwards, yes."""
+        """Return True: `seek` works forwards."""
         return True
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True

@@ -1,4 +1,4 @@
-"""The user's own arrays: an .npz file, or a folder of .npy files, which stay on the disk where they can."""
+"""Reads the user's arrays: an .npz file, or a folder of .npy files, which stay on disk (memory-mapped) if possible."""
 
 import io
 import math
@@ -33,7 +33,7 @@ EXPECTED = (
     f"expected {', '.join(' and '.join(pair) for pair in PAIRS)},"
     f" or {' or '.join(', '.join(names) for names in QUADRUPLES)}, where the test part may be absent"
 )
-# Deflate cannot do better than 1 : 1032; a member that claims more is made up.
+# Deflate cannot compress better than 1 : 1032; a member that claims more is forged.
 MOST_DEFLATION = 1032
 LONGEST_HEADER = 2**16
 CHUNK_BYTES = 2**24
@@ -41,10 +41,10 @@ CHUNK_BYTES = 2**24
 
 @dataclass(frozen=True)
 class ArrayData:
-    """Samples from arrays, and what is to be learnt from them."""
+    """Samples from arrays, and the task that they define."""
 
     train: Samples
-    """The training samples, or all samples where there is no test part."""
+    """The training samples, or all samples if there is no test part."""
     test: Samples | None
     task: Task
     class_names: tuple[str, ...]
@@ -54,7 +54,7 @@ class ArrayData:
 
 @dataclass(frozen=True)
 class _Header:
-    """What an array in a file announces of itself."""
+    """The header of an array in a file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -62,19 +62,19 @@ class _Header:
 
     @property
     def length(self) -> int:
-        """Bytes of the header and the array."""
+        """Size of header and array in bytes."""
         return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_arrays(path: Path, task: Task | None = None) -> ArrayData:
-    """The samples in an .npz file or a folder of .npy files.
+    """Read the samples in an .npz file or a folder of .npy files.
 
     Args:
         path: The file or folder.
-        task: Overrides what the targets' type says: texts and whole numbers are classes, floats are numbers to predict.
+        task: The task; by default it follows from the type of the targets: strings and integers are classes, floats a regression.
 
     Raises:
-        InputError: Something is missing, damaged, too large, or does not fit together.
+        InputError: If something is missing, damaged, too large, or does not fit together.
     """
     there = _names(path)
     layouts = [names for names in (*PAIRS, *QUADRUPLES) if set(names[:2]) <= set(there)]
@@ -90,15 +90,15 @@ def read_arrays(path: Path, task: Task | None = None) -> ArrayData:
 
 
 def pair_up(stored: dict[str, NDArray[Any]], where: dict[str, str], task: Task | None) -> ArrayData:
-    """Samples from arrays: inputs and targets, in this order, then those of a test part, if there is one.
+    """Make samples from arrays.
 
     Args:
-        stored: The arrays.
-        where: How messages name each of them.
-        task: Overrides what the targets' type says.
+        stored: Inputs and targets, in this order, then those of a test part, if there is one.
+        where: The name of each array in messages.
+        task: The task; by default it follows from the type of the targets.
 
     Raises:
-        InputError: Something is too large, or does not fit together.
+        InputError: If something is too large, or does not fit together.
     """
     x, y, *tests = stored
     inputs = {name: _as_inputs(stored[name], where[name]) for name in (x, *tests[:1])}
@@ -114,7 +114,7 @@ def pair_up(stored: dict[str, NDArray[Any]], where: dict[str, str], task: Task |
 
 
 def read_inputs(path: Path) -> NDArray[Any]:
-    """Inputs to predict from: an .npy file, or the inputs, but not those for training, in an .npz file or a folder of .npy files."""
+    """Read inputs for prediction: an .npy file, or the inputs (not training inputs) in an .npz file or a folder of .npy files."""
     if _kind(path) == ".npy":
         return _as_inputs(_map(path), str(path))
     there = _names(path)
@@ -139,7 +139,7 @@ def _kind(path: Path) -> Literal["folder", ".npz", ".npy"]:
 
 
 def _names(path: Path) -> list[str]:
-    """The names of the arrays in an .npz file or a folder."""
+    """List the names of the arrays in an .npz file or a folder."""
     kind = _kind(path)
     if kind == ".npy":
         raise InputError(f"{path} is a single array: put inputs and targets together into an .npz file or a folder of .npy files")
@@ -161,14 +161,14 @@ def _listed(names: list[str]) -> str:
 
 @contextmanager
 def _failure_told(where: str) -> Iterator[None]:
-    """Turn whatever a damaged file makes numpy and zipfile raise into one sentence."""
+    """Turn any error that numpy and zipfile raise for a damaged file into an InputError."""
     try:
         with warnings.catch_warnings(action="ignore"):
             yield
     except InputError:
         raise
     except MemoryError as error:
-        raise InputError(f"{where} does not fit into memory: save it as a float32 or uint8 .npy file, which stays on the disk") from error
+        raise InputError(f"{where} does not fit into memory: save it as a float32 or uint8 .npy file, which stays on disk") from error
     except Exception as error:  # zipfile, zlib and the parsing of headers raise errors of many kinds
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"cannot read {where}: {error.strerror}") from error
@@ -177,7 +177,7 @@ def _failure_told(where: str) -> Iterator[None]:
 
 
 def _load(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
-    """The arrays of these names as they are stored; those in a folder are mapped."""
+    """Load arrays by name, as they are stored; those in a folder are memory-mapped."""
     if path.is_dir():
         return {name: _map(path / f"{name}.npy") for name in names}
     with _failure_told(str(path)), zipfile.ZipFile(path) as archive:
@@ -188,19 +188,19 @@ def _load(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
 
 
 def _map(path: Path) -> NDArray[Any]:
-    """The array in an .npy file, memory-mapped."""
+    """Memory-map the array in an .npy file."""
     with _failure_told(str(path)):
         with path.open("rb") as stream:
             header = _read_header(stream, str(path))
         length = path.stat().st_size
         if header.length > length:
-            raise InputError(f"{path} is cut off: it announces {header.length:,} bytes and has {length:,}: copy it again")
+            raise InputError(f"{path} is truncated: its header announces {header.length:,} bytes, but it has {length:,}; copy it again")
         mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         return mapped
 
 
 def _announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str, archive_length: int) -> int:
-    """How many bytes a member of an .npz file will take; raises InputError where header, member and file contradict each other."""
+    """Return the size in bytes of a member of an .npz file; raises InputError if header, member and file contradict each other."""
     most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: MOST_DEFLATION}.get(member.compress_type)
     if most is None:
         raise InputError(f"{where} is compressed in a way that numpy does not use: save it again with numpy.savez")
@@ -214,23 +214,23 @@ def _announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str, ar
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> NDArray[Any]:
     with _failure_told(where), archive.open(member) as stream:
         array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
-        stream.read(1)  # at its end the checksum is compared
+        stream.read(1)  # the checksum is compared at the end of the stream
         return array
 
 
 def _read_header(stream: IO[bytes], where: str) -> _Header:
-    """The header of an array, with a type and a shape that inputs or targets may have."""
+    """Read the header of an array; raises InputError for a type or shape that inputs and targets cannot have."""
     start = io.BytesIO(stream.read(LONGEST_HEADER))  # the length that a header announces is not trusted
     version = npy.read_magic(start)
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
     if read is None:
-        raise InputError(f"{where} has version {version[0]}.{version[1]} of the .npy format: save numbers or texts with numpy.save")
+        raise InputError(f"{where} has version {version[0]}.{version[1]} of the .npy format: save numbers or strings with numpy.save")
     try:
         shape, _, dtype = read(start)
-    except MemoryError as error:  # the parser's way to say that brackets or signs are nested too deeply
-        raise InputError(f"{where} is damaged (its header is not one of numpy): save it again") from error
+    except MemoryError as error:  # what the parser raises if brackets or signs are nested too deeply
+        raise InputError(f"{where} is damaged (its header is not numpy's): save it again") from error
     if dtype.kind not in "biufUS" or not dtype.itemsize:
-        raise InputError(f"{where} has elements of type {str(dtype)[:40]}: save it as real numbers, or labels as texts of a fixed length")
+        raise InputError(f"{where} has elements of type {str(dtype)[:40]}: save it as real numbers, or labels as strings of a fixed length")
     if len(shape) > 4:
         raise InputError(f"{where} has {len(shape)} dimensions: at most 4 are possible")
     if min(shape, default=0) < 1:
@@ -242,21 +242,21 @@ def _refuse_large(size: int, where: str) -> None:
     if size > MOST_BYTES:
         raise InputError(
             f"{where} needs {size / 2**30:.1f} GiB of memory, the limit is {MOST_BYTES / 2**30:g}:"
-            " save float32 or uint8 arrays as .npy files in a folder, which stay on the disk"
+            " save float32 or uint8 arrays as .npy files in a folder, which stay on disk"
         )
 
 
 def _chunks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Pieces of a few megabytes, each with the number of its first row."""
+    """Yield pieces of a few megabytes, each with the index of its first row."""
     step = max(1, CHUNK_BYTES * len(array) // array.nbytes)
     for start in range(0, len(array), step):
         yield start, array[start : start + step]
 
 
 def _as_inputs(array: NDArray[Any], where: str) -> NDArray[Any]:
-    """Images (n, channels, height, width) or features (n, features), uint8 or float32, finite; mapped arrays stay mapped if they can."""
+    """Convert to images (n, channels, height, width) or features (n, features), uint8 or finite float32; keep memory maps if possible."""
     if array.dtype.kind not in "biuf":
-        raise InputError(f"{where} holds texts: inputs must be numbers")
+        raise InputError(f"{where} contains strings: inputs must be numbers")
     shaped = array
     if array.ndim == 3:
         shaped = array[:, np.newaxis]  # (n, 1, height, width)
@@ -267,7 +267,7 @@ def _as_inputs(array: NDArray[Any], where: str) -> NDArray[Any]:
     kept = array.dtype in {np.dtype(np.uint8), np.dtype(np.float32)}
     if not (kept and isinstance(array, np.memmap) and array.flags.c_contiguous):
         _refuse_large(array.size * (array.itemsize if kept else 4), where)
-        with _failure_told(where), np.errstate(all="ignore"):  # what is too large for float32 becomes infinite, and is found below
+        with _failure_told(where), np.errstate(all="ignore"):  # values too large for float32 become infinite, which is checked below
             shaped = np.ascontiguousarray(shaped, dtype=array.dtype if kept else np.float32)
     if array.dtype.kind == "f":
         for start, rows in _chunks(shaped):
@@ -281,7 +281,7 @@ def _as_inputs(array: NDArray[Any], where: str) -> NDArray[Any]:
 
 
 def _as_column(array: NDArray[Any], where: str, task: Task | None) -> NDArray[Any]:
-    """Targets as (n,): as stored, or the number of the column that is 1 where every row is one-hot."""
+    """Return targets of shape (n,): as stored, or the index of the 1 if every row is one-hot."""
     if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
         _refuse_large(array.nbytes, where)
         return np.array(array).reshape(len(array))
@@ -295,7 +295,7 @@ def _as_column(array: NDArray[Any], where: str, task: Task | None) -> NDArray[An
 
 
 def _hot_columns(array: NDArray[Any]) -> NDArray[np.int64] | None:
-    """For every row the column of its single 1, (n,); None if a row has anything but zeros and a single 1."""
+    """Return the column of the single 1 of every row, (n,); None if a row is not one-hot."""
     columns = []
     for _, rows in _chunks(array):
         ones = rows == 1
@@ -306,11 +306,11 @@ def _hot_columns(array: NDArray[Any]) -> NDArray[np.int64] | None:
 
 
 def _as_numbers(columns: dict[str, NDArray[Any]], where: dict[str, str]) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Targets of a regression, (n,) float64 each; no class names."""
+    """Return the targets of a regression, (n,) float64 each, and no class names."""
     targets = {}
     for name, column in columns.items():
         if column.dtype.kind in "US":
-            raise InputError(f"{where[name]} holds texts: a regression needs numbers")
+            raise InputError(f"{where[name]} contains strings: a regression needs numbers")
         with np.errstate(all="ignore"):
             targets[name] = column.astype(np.float64)
         wrong = ~np.isfinite(targets[name])
@@ -321,7 +321,7 @@ def _as_numbers(columns: dict[str, NDArray[Any]], where: dict[str, str]) -> tupl
 
 
 def _as_classes(columns: dict[str, NDArray[Any]], where: dict[str, str]) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Targets of a classification, (n,) int64 each: numbers of the classes in sorted order; and the classes' names."""
+    """Return the targets of a classification, (n,) int64 class numbers each, and the class names in sorted order."""
     train, *others = columns
     classes, rows = _distinct(columns[train], where[train])
     if len(classes) < 2:
@@ -338,34 +338,34 @@ def _as_classes(columns: dict[str, NDArray[Any]], where: dict[str, str]) -> tupl
 
 
 def _distinct(column: NDArray[Any], where: str) -> tuple[list[int | str], NDArray[np.int64]]:
-    """The distinct labels, sorted, and for every row the index of its label."""
+    """Return the distinct labels in sorted order, and for every row the index of its label."""
     if column.dtype.kind == "f":
         with np.errstate(all="ignore"):
             whole = (column == np.floor(column)) & (np.abs(column) <= 2**53)
         if not whole.all():
             row = int(whole.argmin())
-            raise InputError(f"{where} has {column[row]} in row {row} (counted from 0): classes must be whole numbers or texts")
+            raise InputError(f"{where} has {column[row]} in row {row} (counted from 0): classes must be integers or strings")
         column = column.astype(np.int64)
     values, rows = np.unique(column, return_inverse=True)
     if len(values) > MOST_CLASSES:
-        way_out = "shorten the texts to classes" if column.dtype.kind in "US" else "if it is a number to predict, save it as floats"
-        raise InputError(f"{where} has {len(values):,} different values, at most {MOST_CLASSES:,} classes are possible: {way_out}")
+        way_out = "use fewer different labels" if column.dtype.kind in "US" else "if it is a number to predict, save it as floats"
+        raise InputError(f"{where} has {len(values):,} different values, but at most {MOST_CLASSES:,} classes are possible: {way_out}")
     with _failure_told(where):
         labels = [value.decode() if isinstance(value, bytes) else value for value in values.tolist()]
         for label in labels:
-            str(label).encode()  # names go into files as UTF-8
+            str(label).encode()  # names are stored in files as UTF-8
     return labels, rows.astype(np.int64)
 
 
 def _paired(inputs: dict[str, NDArray[Any]], targets: dict[str, NDArray[Any]], where: dict[str, str], x: str, y: str) -> Samples:
-    """Inputs with their targets; raises InputError where they are not equally many."""
+    """Combine inputs with their targets; raises InputError if the numbers of samples differ."""
     if len(inputs[x]) != len(targets[y]):
-        raise InputError(f"{where[x]} has {len(inputs[x]):,} samples and {where[y]} has {len(targets[y]):,}: they must be equally many")
+        raise InputError(f"{where[x]} has {len(inputs[x]):,} samples and {where[y]} has {len(targets[y]):,}: the numbers must be equal")
     return Samples(inputs[x], targets[y])
 
 
 def _refuse_unlike(inputs: dict[str, NDArray[Any]], where: dict[str, str]) -> None:
-    """Raise InputError where the inputs for training and test have different shapes or types."""
+    """Raise InputError if the inputs for training and test have different shapes or types."""
     forms = {name: f"{array.dtype} samples of shape {array.shape[1:]}" for name, array in inputs.items()}
     if len(set(forms.values())) > 1:
-        raise InputError(f"{' and '.join(f'{where[name]} has {form}' for name, form in forms.items())}: they must be alike")
+        raise InputError(f"{' and '.join(f'{where[name]} has {form}' for name, form in forms.items())}: shape and type must be the same")

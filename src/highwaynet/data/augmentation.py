@@ -1,7 +1,6 @@
 """Augmentation of whole batches: translation by pad and crop, mirroring, small rotations.
 
-The draws are a function of the generator alone, which follows from (run seed, epoch, step): a repeated or resumed run sees the same
-pixels.
+The draws depend only on the generator, which follows from (run seed, epoch, step): a repeated or resumed run sees the same pixels.
 """
 
 import math
@@ -18,21 +17,21 @@ from highwaynet.base.share import Share
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done to training images, (batch, channels, height, width), of any type."""
+    """Random changes of training images (batch, channels, height, width) of any type."""
 
     crop: int = 0
     """Pad with this many zeros on each side, then cut out the original size at a random place."""
     mirror: bool = False
     """Flip left and right with probability 1/2."""
     rotate: float = 0.0
-    """Turn by a random angle of at most so many degrees; what comes in at the corners is zero."""
+    """Rotate by a random angle of at most this many degrees; the corners are filled with zeros."""
 
     def __bool__(self) -> bool:
-        """Whether anything is done at all."""
+        """Whether any augmentation is set."""
         return bool(self.crop or self.mirror or self.rotate)
 
     def apply(self, images: Tensor, generator: Generator, share: Share | None = None) -> Tensor:
-        """New images; always draws in the order crop, mirror, rotate, and for the whole batch of which the images are a share."""
+        """Return augmented images. Random numbers are drawn in the order crop, mirror, rotate, for the whole batch of the share."""
         share = share or Share.of(len(images))
         if self.crop:
             images = _crop(images, self.crop, generator, share)
@@ -47,17 +46,17 @@ class Augmentation:
 
 
 def _crop(images: Tensor, pad: int, generator: Generator, share: Share) -> Tensor:
-    """Cut windows out of the padded images, row by row: each row of a window is one piece of memory."""
+    """Cut windows out of the padded images, row by row, since each row of a window is contiguous in memory."""
     padded = _padded(images, pad)
     top, left = share.cut(torch.randint(2 * pad + 1, (2, share.total, 1, 1), generator=generator), dim=1)
     starts = _row_starts(*images.shape[:3], *padded.shape[2:]) + (top * padded.shape[3] + left)  # (batch, channels, height)
     width = images.shape[3]
-    pieces = padded.flatten().as_strided((padded.numel() - width + 1, width), (1, 1))  # every piece of a row's length, a view
+    pieces = padded.flatten().as_strided((padded.numel() - width + 1, width), (1, 1))  # all slices of a row's length, as a view
     return pieces.index_select(0, starts.flatten()).view(images.shape)
 
 
 def _padded(images: Tensor, pad: int) -> Tensor:
-    """The images with zeros around them, in memory that the next call with this shape overwrites: its border stays zero."""
+    """Return the images with zeros around them, in a buffer that the next call with this shape reuses; its border stays zero."""
     count, channels, height, width = images.shape
     shape = (count, channels, height + 2 * pad, width + 2 * pad)
     buffer: Tensor | None = getattr(_kept, "padded", None)
@@ -73,16 +72,16 @@ _kept = threading.local()
 
 @lru_cache(maxsize=4)
 def _row_starts(count: int, channels: int, height: int, tall: int, wide: int) -> Tensor:
-    """Where the rows of the windows at the upper left corners begin, in images of tall × wide: (count, channels, height)."""
+    """Return the start offsets of the rows of windows at the upper left corner of images of tall × wide: (count, channels, height)."""
     planes = torch.arange(count * channels).view(count, channels, 1) * (tall * wide)
     return planes + torch.arange(height) * wide
 
 
 def _rotate(images: Tensor, angles: Tensor) -> Tensor:
-    """Turn each image about its centre, bilinearly; integers are rounded back."""
+    """Rotate each image about its centre with bilinear interpolation; integer images are rounded."""
     height, width = images.shape[2:]
     cos, sin, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
-    # Coordinates run from −1 to 1 on both axes: an image that is not square needs its ratio, or it would be sheared.
+    # Coordinates run from −1 to 1 on both axes: without the ratio, an image that is not square would be sheared.
     ratio = height / width
     turns = torch.stack([torch.stack([cos, -sin * ratio, zero], 1), torch.stack([sin / ratio, cos, zero], 1)], 1)  # (batch, 2, 3)
     grid = F.affine_grid(turns, list(images.shape), align_corners=False)

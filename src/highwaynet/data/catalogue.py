@@ -1,27 +1,27 @@
-"""The built-in data sets: what is known about each before it is read. Free of torch."""
+"""The built-in data sets: what is known before they are read. Does not import torch."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class DataSetFacts:
-    """What a data set holds. All of them are images to classify."""
+    """Facts about a built-in data set. All are for image classification."""
 
     summary: str
-    """What it is, in a sentence."""
+    """Description in one phrase."""
     input_shape: tuple[int, int, int]
     """Shape of one sample: (channels, height, width)."""
     classes: int
     train: int
-    """Samples for training and validation."""
+    """Number of samples for training and validation."""
     test: int
-    """Samples that training never sees."""
+    """Number of test samples."""
     full_scale: int = 255
-    """The input value that becomes 1.0: the brightest a pixel can be."""
+    """The largest possible pixel value, which `scale` maps to 1.0."""
     validation: float = 0.0
-    """Share of the training samples kept for validation unless something else is asked for; the paper trains on everything."""
+    """Default share of the training samples kept for validation; the paper trains on all of them."""
     stays: frozenset[str] = frozenset()
-    """What leaves a sample in its class: crop (shifting it), mirror. Recipes augment by these alone."""
+    """Augmentations that keep the class of a sample: crop (shifting it), mirror. Recipes use only these."""
 
 
 CATALOGUE: dict[str, DataSetFacts] = {

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 in the forms they are given out in: binary or Python version, unpacked or as archives. Free of torch."""
+"""Reads CIFAR-10 and CIFAR-100 as published: binary or Python version, unpacked or as archives. Does not import torch."""
 
 import tarfile
 from collections.abc import Iterable
@@ -25,20 +25,20 @@ MOST_MEMBERS = 1000
 BLOCK = tarfile.BLOCKSIZE
 FILE_TYPES = {tarfile.REGTYPE, tarfile.AREGTYPE}
 NOTE_TYPES = {tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK}
-"""Notes about the next member, such as its exact time: passed over."""
+"""Extra headers about the next member, such as its exact time; they are skipped."""
 CIFAR_10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CLASSES = {("cifar-10", "fine"): 10, ("cifar-100", "fine"): 100, ("cifar-100", "coarse"): 20}
 
 
 @dataclass(frozen=True)
 class _Form:
-    """The files of a set in one of its forms."""
+    """The files of one version of a data set."""
 
     folder: str
     train: tuple[str, ...]
     test: str
     names: dict[str, str]
-    """The file with the names of the classes, for each kind of labels."""
+    """The file with the class names, for each kind of labels."""
     pickled: bool
 
     @property
@@ -77,9 +77,9 @@ FORMS: dict[str, tuple[_Form, ...]] = {
 
 
 def find_cifar(root: Path, name: Name) -> Path | None:
-    """The folder or archive of a set in `root` or `root/name`, or `root` itself if it is that folder; None if there is none.
+    """Find the folder or archive of a set in `root` or `root/name`, or `root` itself if it is that folder; None if there is none.
 
-    A folder of the binary version comes first, then one of the Python version, then the archives in the same order.
+    A folder of the binary version is preferred, then one of the Python version, then the archives in the same order.
     """
     folders = [form.folder for form in FORMS[name]]
     for folder in folders:
@@ -94,17 +94,17 @@ def find_cifar(root: Path, name: Name) -> Path | None:
 
 
 def read_cifar(path: Path, name: Name, labels: Labels = "fine") -> tuple[Samples, Samples, tuple[str, ...]]:
-    """The training set, the test set and the names of the classes, from a folder or a tar archive (gzipped or not).
+    """Read the training set, the test set and the class names from a folder or a tar archive (gzipped or not).
 
     Inputs are (n, 3, 32, 32) uint8, targets (n,) int64. Nothing is unpacked to disk. Errors count rows from 1.
 
     Args:
-        path: what `find_cifar` found.
-        name: which set it is.
-        labels: which labels of CIFAR-100: 100 fine or 20 coarse ones.
+        path: The folder or archive, as `find_cifar` returns it.
+        name: The name of the set.
+        labels: Labels of CIFAR-100: 100 fine or 20 coarse ones.
 
     Raises:
-        InputError: batches are missing or damaged, a label is out of range, or an archive holds links or leads outside itself.
+        InputError: If batches are missing or damaged, a label is out of range, or an archive has links or paths outside of it.
     """
     if (name, labels) not in CLASSES:
         raise InputError(f"data.labels = {labels!r}: {name} has only one kind of labels; leave it at 'fine'")
@@ -115,7 +115,7 @@ def read_cifar(path: Path, name: Name, labels: Labels = "fine") -> tuple[Samples
     read_batch = _read_pickled if form.pickled else _read_records
 
     def read_part(files: Iterable[str]) -> Samples:
-        # Each content leaves its dict as it is read, so that no more than twice the data is held.
+        # Each file is removed from the dict when it is read, so that memory holds at most twice the data.
         parts = [read_batch(contents.pop(file), path / file, name, labels) for file in files]
         inputs = np.concatenate([pixels for pixels, _ in parts])  # (n, 3072)
         return Samples(inputs.reshape(-1, 3, 32, 32), np.concatenate([targets for _, targets in parts]))
@@ -136,13 +136,13 @@ def _limit(form: _Form, file: str) -> int:
 
 
 def _form_of(path: Path, name: Name, present: Iterable[str]) -> _Form:
-    """The first form of which any batch is there."""
+    """Return the first version of which any batch is present."""
     found = set(present)
     for form in FORMS[name]:
         if found & {*form.train, form.test}:
             return form
     expected = " or ".join(form.train[0] for form in FORMS[name])
-    raise InputError(f"{path} holds no batches of {name}: expected {expected} and the others in it")
+    raise InputError(f"{path} has no batches of {name}: expected {expected} and the other batches in it")
 
 
 def _from_folder(path: Path, name: Name) -> tuple[_Form, dict[str, bytes]]:
@@ -162,9 +162,9 @@ def _stored(path: Path, limit: int) -> bytes:
 
 
 class _Archive:
-    """The bytes of a tar archive, in order, and no more of them than a limit.
+    """Reads a tar archive in order, up to a size limit.
 
-    tarfile's own iteration reads headers of any length into memory; here a header is one block, which `TarInfo.frombuf` takes apart.
+    tarfile's own iteration reads headers of any length into memory; here a header is one block, which `TarInfo.frombuf` parses.
     """
 
     def __init__(self, path: Path, stream: Stream) -> None:
@@ -192,18 +192,18 @@ class _Archive:
             self.take(min(PIECE, count - start))
 
     def next_member(self) -> tarfile.TarInfo | None:
-        """The header of the next member, or None at the end."""
+        """Return the header of the next member, or None at the end."""
         block = self.take(BLOCK)
-        if not any(block):  # the end; gzip compares its checksum only when nothing is left
+        if not any(block):  # the end; gzip compares its checksum only after the last byte
             while read_pieces(self.stream, PIECE):
                 self.spend(PIECE)
             return None
         try:
             member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         except (tarfile.HeaderError, ValueError) as error:
-            raise self.damaged("a header in it is no tar header") from error
+            raise self.damaged("it has a header that is not a tar header") from error
         if member.size < 0:
-            raise self.damaged("a member in it has a negative size")
+            raise self.damaged("it has a member with a negative size")
         return member
 
 
@@ -221,32 +221,32 @@ def _from_archive(path: Path, name: Name) -> tuple[_Form, dict[str, bytes]]:
             if file not in limits or member.type not in FILE_TYPES:
                 archive.skip(size)
             elif file in contents:
-                raise InputError(f"{path} holds {file} twice: it is not clear which one is meant")
+                raise InputError(f"{path} contains {file} twice: fetch it again")
             elif size > limits[file]:
                 raise InputError(f"{path / file} is too large: {size} bytes, more than the limit of {limits[file]}")
             else:
                 contents[file] = archive.take(size)
             archive.skip(-size % BLOCK)
-    raise InputError(f"{path} holds more than {MOST_MEMBERS} files: it is not an archive of {name}")
+    raise InputError(f"{path} contains more than {MOST_MEMBERS} files: it is not an archive of {name}")
 
 
 def _check_member(path: Path, member: tarfile.TarInfo) -> None:
-    """Refuse what an honest archive of images does not hold. Nothing is unpacked, so this is a second lock on a closed door."""
+    """Raise InputError for members that a regular archive does not have; a second safeguard, since nothing is unpacked to disk."""
     shown = repr(member.name[:80])
     if member.type in NOTE_TYPES:
         return
     if member.type not in FILE_TYPES and member.type != tarfile.DIRTYPE:
-        raise InputError(f"{path} holds {shown}, a link or device: only files and folders are admitted")
+        raise InputError(f"{path} contains {shown}, a link or device: only files and folders are allowed")
     if member.name.startswith(("/", "\\")) or ".." in member.name.replace("\\", "/").split("/"):
-        raise InputError(f"{path} holds {shown}, which leads outside the archive")
+        raise InputError(f"{path} contains {shown}, a path outside the archive: fetch it again")
 
 
 def _read_records(content: bytes, path: Path, name: Name, labels: Labels) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pixels (n, 3072) and labels (n,) of the binary version: one label byte, or a coarse and a fine one, then the pixels."""
+    """Read pixels (n, 3072) and labels (n,) of the binary version: one label byte, or a coarse and a fine one, then the pixels."""
     label_bytes = 1 if name == "cifar-10" else 2
     length = label_bytes + PIXELS
     if not content or len(content) % length:
-        raise InputError(f"{path} has {len(content)} bytes, which is no multiple of {length}, the bytes of an image: fetch it again")
+        raise InputError(f"{path} has {len(content)} bytes, which is not a multiple of {length}, the bytes of an image: fetch it again")
     records = np.frombuffer(content, np.uint8).reshape(-1, length)
     targets = records[:, 0 if labels == "coarse" else label_bytes - 1].astype(np.int64)
     _check_labels(targets.tolist(), path, CLASSES[name, labels])
@@ -254,7 +254,7 @@ def _read_records(content: bytes, path: Path, name: Name, labels: Labels) -> tup
 
 
 def _read_pickled(content: bytes, path: Path, name: Name, labels: Labels) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pixels (n, 3072) and labels (n,) of the Python version: a dict with `data` and a list of labels."""
+    """Read pixels (n, 3072) and labels (n,) of the Python version: a dict with `data` and a list of labels."""
     fields = _fields(content, path)
     pixels = fields.get("data")
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
@@ -275,10 +275,10 @@ def _check_labels(targets: list[Any], path: Path, classes: int) -> None:
 
 
 def _fields(content: bytes, path: Path) -> dict[str, Any]:
-    """The fields of a pickled dict; Python 2 stored their names as bytes."""
+    """Read the fields of a pickled dict; Python 2 stored their names as bytes."""
     value = read_plain_pickle(content, str(path))
     if not isinstance(value, dict):
-        raise InputError(f"{path} holds a {type(value).__name__} instead of a dict: is it another file under this name?")
+        raise InputError(f"{path} contains a {type(value).__name__} instead of a dict: is it another file with this name?")
     return {key.decode("latin-1") if isinstance(key, bytes) else key: field for key, field in value.items()}
 
 
@@ -292,12 +292,12 @@ def _class_names(form: _Form, contents: dict[str, bytes], path: Path, name: Name
     else:
         names = [line for line in contents[file].splitlines() if line.strip()]
     if not isinstance(names, list) or len(names) != classes:
-        raise InputError(f"{path / file} does not hold {classes} names of classes: fetch it again, or remove it to go without names")
+        raise InputError(f"{path / file} does not have {classes} class names: fetch it again, or remove it to use numbers instead")
     return tuple(_class_name(value, path / file, row) for row, value in enumerate(names, 1))
 
 
 def _class_name(value: Any, path: Path, row: int) -> str:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     if not isinstance(text, str) or not text.strip().isprintable() or "\ufffd" in text or not 0 < len(text.strip()) <= 100:
-        raise InputError(f"{path}, row {row}: not the name of a class; fetch it again, or remove it to go without names")
+        raise InputError(f"{path}, row {row}: not a class name; fetch it again, or remove it to use numbers instead")
     return text.strip()

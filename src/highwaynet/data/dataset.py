@@ -1,4 +1,4 @@
-"""The data-set interface: samples in memory as they were stored, parts of them, and how raw inputs become the network's."""
+"""Data sets and their parts: raw samples as they were stored, and batches of prepared inputs."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,11 +15,11 @@ from highwaynet.data.names import Part
 from highwaynet.data.preparation import Preparation
 
 Augment = Callable[[int, Tensor, Share], Tensor]
-"""From the number of a batch in its epoch, raw images, and which share of the batch they are, to other raw images."""
+"""A function of the batch number in the epoch, the raw images and their share of the batch; returns augmented raw images."""
 
 
 def as_tensor(array: NDArray[Any]) -> Tensor:
-    """A tensor on the memory of an array, also of a memory-mapped file, which is not writable; nothing here writes into raw inputs."""
+    """Return a tensor that shares the memory of an array, without torch's warning for read-only arrays; raw inputs are never changed."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -27,26 +27,26 @@ def as_tensor(array: NDArray[Any]) -> Tensor:
 
 @dataclass(frozen=True)
 class Split:
-    """One part of a data set: rows of arrays that several parts may share, so that dividing copies nothing."""
+    """One part of a data set: rows of arrays that parts share, so that dividing copies nothing."""
 
     inputs: Tensor
     """Raw inputs (all samples, ...): uint8 or float32, in memory or memory-mapped."""
     targets: Tensor
-    """(all samples,): int64 class numbers, or float32 numbers, standardised."""
+    """(all samples,): int64 class numbers, or standardised float32 numbers."""
     rows: Tensor
-    """int64: which samples belong to this part, in order."""
+    """int64 indices of the samples of this part, in order."""
     preparation: Preparation
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Number of samples."""
         return len(self.rows)
 
     def head(self, count: int) -> "Split":
-        """The first samples of this part."""
+        """Return the first `count` samples of this part."""
         return replace(self, rows=self.rows[:count])
 
     def spread(self, count: int) -> "Split":
-        """`count` samples of this part, evenly spaced: it may be sorted by class."""
+        """Return `count` evenly spaced samples of this part, which may be sorted by class."""
         if count >= len(self):
             return self
         return replace(self, rows=self.rows[torch.arange(count) * len(self) // count])
@@ -60,14 +60,14 @@ class Split:
         first: int = 0,
         share_of: Callable[[int], Share] = Share.of,
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of (inputs as float32, targets); the last may be smaller.
+        """Yield batches of (inputs as float32, targets); the last may be smaller.
 
         Args:
             batch_size: Samples in a batch.
-            order: The order of the samples; None is that in which they are stored.
-            augment: What is done to raw images.
-            first: The batch to begin with, from 0.
-            share_of: From the size of a batch to the share of it that is wanted.
+            order: Permutation of the samples; by default the stored order.
+            augment: Function that changes raw images.
+            first: Index of the first batch, from 0.
+            share_of: Function from the size of a batch to the share of it to yield.
         """
         rows = self.rows if order is None else self.rows[order]
         for number, batch in enumerate(rows[first * batch_size :].split(batch_size), start=first):
@@ -81,7 +81,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set, divided into training, validation and test part."""
+    """A data set, divided into a training, a validation and a test part."""
 
     name: str
     """Name of a built-in data set, or path of your own data."""
@@ -95,7 +95,7 @@ class Dataset:
     """The test part."""
 
     def part(self, name: Part) -> Split:
-        """The part of this name; raises InputError if nothing was kept for validation."""
+        """Return the part of this name; raises InputError if there is no validation part."""
         parts = {"train": self.train, "validation": self.validation, "test": self.test}
         if name not in parts:
             raise unknown("part of the data", str(name), parts)

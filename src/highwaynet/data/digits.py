@@ -1,4 +1,4 @@
-"""scikit-learn's `digits`: 1797 handwritten digits, the embedded default."""
+"""scikit-learn's `digits`: 1797 handwritten digits, the default data set."""
 
 import gzip
 from importlib.metadata import PackageNotFoundError, distribution
@@ -14,10 +14,10 @@ SAMPLES = 1797
 
 
 def read_digits() -> Samples:
-    """Inputs (1797, 1, 8, 8) uint8 with values 0…16, and targets (1797,) int64.
+    """Read inputs (1797, 1, 8, 8) uint8 with values 0…16, and targets (1797,) int64.
 
-    The file is read where scikit-learn keeps it, without importing scikit-learn: that would bring a second OpenMP
-    runtime into the process, besides torch's.
+    The file is read from scikit-learn's folder without importing scikit-learn, which would load a second OpenMP runtime
+    into the process, besides torch's.
     """
     try:
         path = Path(str(distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")))

@@ -1,4 +1,4 @@
-"""Dividing samples by a seed, class by class where there are classes."""
+"""Random division of samples into two parts, stratified by class for classifications."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from torch import Generator, Tensor
 
 
 def divide(rows: Tensor, targets: NDArray[Any], share: float, generator: Generator, *, by_class: bool) -> tuple[Tensor, Tensor]:
-    """Rows as (the rest, a share), both in stored order; the share has round(share · rows) of them.
+    """Divide rows into (the rest, a share), both in stored order; the share has round(share · rows) of them.
 
-    By class, every class gives its rounded-down part, and the classes with the largest remainders one more; the last sample of a
-    class stays with the rest.
+    With `by_class`, every class contributes its share rounded down, and the classes with the largest remainders one more. At least one
+    sample of each class stays in the rest.
     """
     groups = torch.from_numpy(np.asarray(targets)[rows.numpy()]) if by_class else torch.zeros(len(rows), dtype=torch.int64)
     labels, sizes = groups.unique(return_counts=True)

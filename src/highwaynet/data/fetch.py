@@ -1,4 +1,4 @@
-"""Downloading the public data sets: resumable, checked, and never a half file under a good name. Free of torch."""
+"""Downloads the public data sets: resumable, with checksums, and never with a partial file under the final name. Does not import torch."""
 
 import hashlib
 import http.client
@@ -31,32 +31,32 @@ SetProgress = Callable[[str, int, int | None], None]
 
 CHUNK = 1 << 18
 RETRIES = 5
-"""How often a mirror may break off before the next one is tried."""
+"""How often a connection to a mirror may break before the next mirror is tried."""
 PAUSE = 0.5
-"""Seconds before the first retry; later ones wait that much longer each."""
-# CIFAR's archives hold eight files or fewer, 184.4 million bytes.
+"""Seconds before the first retry; each further retry waits this much longer."""
+# CIFAR's archives contain at most eight files, 184.4 million bytes.
 UNPACKED_LIMIT = 250_000_000
 MEMBER_LIMIT = 32
 
 
 class DownloadError(HighwayError):
-    """No mirror gave a file. The text says why, and on two more lines what to do by hand."""
+    """No mirror delivered a file. The message gives the reason, and on two more lines how to download it by hand."""
 
     def __init__(self, why: str, folder: Path, names: Sequence[str]) -> None:
-        super().__init__(f"{why}\nBy hand: put what is named below into {folder}, and start again.\n{', '.join(names)}")
+        super().__init__(f"{why}\nBy hand: put the files named below into {folder}, and start again.\n{', '.join(names)}")
         self.why = why
 
 
 class _MirrorError(Exception):
-    """This mirror does not give the file; the text says why."""
+    """This mirror does not deliver the file; the message says why."""
 
 
 class _BrokenOffError(Exception):
-    """The answer ended early or has to be asked for in another way: the same mirror is worth another try."""
+    """The response ended early, or the request must be changed: the same mirror is tried again."""
 
 
 def data_root(option: Path | None = None) -> Path:
-    """The folder that holds the data sets: the option, else $HIGHWAYNET_DATA, else the user's cache folder."""
+    """Return the folder of the data sets: `option`, else $HIGHWAYNET_DATA, else the user's cache folder."""
     environment = os.environ
     try:
         if option is not None:
@@ -68,27 +68,27 @@ def data_root(option: Path | None = None) -> Path:
         if sys.platform == "win32":
             return Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "highwaynet"
         cache = Path(environment.get("XDG_CACHE_HOME", ""))
-        # A relative path is to be ignored, says the XDG specification.
+        # The XDG specification says to ignore relative paths.
         return (cache if cache.is_absolute() else Path.home() / ".cache") / "highwaynet"
     except RuntimeError as error:
         raise InputError("the home folder is unknown: set HIGHWAYNET_DATA to the folder for data sets") from error
 
 
 def verify(name: str, root: Path) -> list[tuple[str, FileState]]:
-    """For each file that a data set needs: whether it is there with the right checksum."""
+    """Check for each file of a data set whether it is present with the right checksum."""
     return [(file, state) for file, state, _ in survey(name, root)]
 
 
 def fetch(name: str, root: Path, progress: SetProgress | None = None) -> list[Path]:
-    """Download what is missing or damaged of a data set, and return where its files lie.
+    """Download the missing or damaged files of a data set, and return the paths of all its files.
 
-    Files go to root/NAME; archives are unpacked to the folder that they bring, and deleted.
+    Files go to root/NAME. Archives are unpacked into the folder that they contain, and deleted.
 
-    The root is made if it is not there. `progress` is called with the file's name, the bytes that have come, and how many there
-    will be if that is known.
+    The root is created if it does not exist. `progress` is called with the file's name, the bytes received, and the total if it is
+    known.
 
     Raises:
-        DownloadError: No mirror gave a file.
+        DownloadError: If no mirror delivers a file.
     """
     known = remote_set(name)
     missing = [file for file, state, _ in survey(name, root) if state != "ok"]
@@ -113,21 +113,21 @@ def fetch(name: str, root: Path, progress: SetProgress | None = None) -> list[Pa
 def fetch_file(
     urls: Sequence[str], target: Path, md5: str, *, size_limit: int, progress: FileProgress | None = None, timeout: float = 30
 ) -> None:
-    """Download a file from the first address that gives it with the right checksum, unless it is there already.
+    """Download a file from the first address that delivers it with the right checksum, unless it already exists.
 
-    What has come is kept in `target` + ".part", also after an interruption, and the next call goes on from there.
+    Received bytes are kept in `target` + ".part", also after an interruption, and the next call continues from there.
 
     Args:
         urls: Addresses of the same file, http or https.
-        target: Where it goes, replacing what is there only by a file with the right checksum.
+        target: Path of the file; an existing file is replaced only by one with the right checksum.
         md5: Its checksum, in hexadecimal.
-        size_limit: How many bytes it may have.
-        progress: Called with the bytes that have come, and how many there will be if that is known.
+        size_limit: Its maximal size in bytes.
+        progress: Called with the bytes received, and the total if it is known.
         timeout: Seconds without a byte after which a connection counts as broken.
 
     Raises:
-        DownloadError: No address gave the file.
-        HighwayError: Another process is downloading it.
+        DownloadError: If no address delivers the file.
+        HighwayError: If another process is downloading it.
     """
     if digest(target, "md5") == md5:
         return
@@ -135,7 +135,7 @@ def fetch_file(
     reasons = []
     with _own(part) as stream:
         download = _Download(stream, part, md5, size_limit, progress, timeout)
-        # A part can be complete: the process may have ended just before the renaming.
+        # The part can be complete, if the process ended just before the file was renamed.
         if download.is_good():
             download.finish(target)
             return
@@ -154,7 +154,7 @@ def fetch_file(
 
 @dataclass
 class _Download:
-    """A file on its way, and how it is asked for."""
+    """A file that is being downloaded, and the state of the requests for it."""
 
     stream: BufferedRandom
     part: Path
@@ -163,9 +163,9 @@ class _Download:
     progress: FileProgress | None
     timeout: float
     resume: bool = True
-    """Whether to ask the mirror for the rest only."""
+    """Whether to request only the missing bytes."""
     mixed: bool = False
-    """Whether the part holds bytes that came from elsewhere than this mirror, or earlier."""
+    """Whether the part contains bytes from another mirror or an earlier download."""
 
     def size(self) -> int:
         with _writing(self.part):  # the buffer is written first
@@ -189,7 +189,7 @@ class _Download:
             self.part.replace(target)
 
     def from_mirror(self, url: str) -> None:
-        """Bring the part to the right checksum from one address, or raise _MirrorError."""
+        """Complete the part from one address; raises _MirrorError if its checksum cannot be reached."""
         self.resume, self.mixed = True, self.size() > 0
         breaks = 0
         while True:
@@ -203,41 +203,41 @@ class _Download:
                 continue
             if self.is_good():
                 return
-            # An old beginning may be what is wrong; if everything came from here, this mirror is.
+            # Older bytes may be wrong; if all bytes came from this mirror, the mirror is wrong.
             hopeless = not self.mixed
             self.start_over()
             if hopeless:
                 raise _MirrorError("wrong checksum")
 
     def _ask(self, url: str) -> None:
-        """One request: add what it brings to the part."""
+        """Send one request and append what it delivers to the part."""
         if url.partition(":")[0].lower() not in {"http", "https"}:
             raise _MirrorError("not an http or https address")
         offset = self.size() if self.resume else 0
         headers = {"User-Agent": "highwaynet"} | ({"Range": f"bytes={offset}-"} if offset else {})
         try:
-            # The scheme was checked above, and the opener knows no other.
+            # The scheme was checked above, and the opener supports no other.
             response = _opener().open(request.Request(url, headers=headers), timeout=self.timeout)  # noqa: S310
         except HTTPError as error:
             error.close()
             if error.code == 416 and offset:
                 self.resume = False
                 raise _BrokenOffError("HTTP 416") from error
-            where = " (it redirects too often, or to where it must not)" if 300 <= error.code < 400 else ""
+            where = " (too many redirects, or a redirect that is not allowed)" if 300 <= error.code < 400 else ""
             raise _MirrorError(f"HTTP {error.code}{where}") from error
         except URLError as error:
             raise _MirrorError(_short(error.reason)) from error
         except TimeoutError as error:
-            raise _MirrorError("no answer in time") from error
+            raise _MirrorError("timeout") from error
         except OSError as error:
             raise _BrokenOffError(_short(error)) from error
         except (http.client.HTTPException, ValueError) as error:
-            raise _MirrorError(f"no proper answer ({_short(error)})") from error
+            raise _MirrorError(f"invalid response ({_short(error)})") from error
         with response:
             self._receive(response, self._expected(response, offset))
 
     def _expected(self, response: http.client.HTTPResponse, offset: int) -> int | None:
-        """The length that the part will have, as far as the answer says; makes the part ready for it."""
+        """Return the final length of the part, if the response gives it; empties the part if the response starts at 0."""
         if response.status not in {200, 206} or (response.status == 206 and not offset):
             raise _MirrorError(f"HTTP {response.status}")
         total = response.length
@@ -246,10 +246,10 @@ class _Download:
             first, last, total = map(int, found.groups()) if found else (-1, -1, -1)
             if first != offset or last + 1 != total or response.length not in {None, total - offset}:
                 self.resume = False
-                raise _BrokenOffError("another range than asked for")
-        # Before starting over, so that a lying mirror does not cost what has come from another.
+                raise _BrokenOffError("wrong range of bytes")
+        # Checked before starting over, so that a wrong mirror does not discard the bytes from another one.
         if total is not None and total > self.size_limit:
-            raise _MirrorError(f"announces {total} bytes where at most {self.size_limit} are expected")
+            raise _MirrorError(f"announces {total} bytes, but at most {self.size_limit} are expected")
         if response.status == 200:
             self.start_over()
         return total
@@ -263,7 +263,7 @@ class _Download:
             try:
                 chunk = response.read1(CHUNK)
             except (OSError, http.client.HTTPException) as error:
-                raise _BrokenOffError(f"broke off after {done} bytes") from error
+                raise _BrokenOffError(f"connection lost after {done} bytes") from error
             if not chunk:
                 break
             done += len(chunk)
@@ -273,7 +273,7 @@ class _Download:
             with _writing(self.part):
                 self.stream.write(chunk)
         if total is not None and done < total:
-            raise _BrokenOffError(f"broke off after {done} of {total} bytes")
+            raise _BrokenOffError(f"connection lost after {done} of {total} bytes")
 
 
 class _Redirects(request.HTTPRedirectHandler):
@@ -289,12 +289,12 @@ class _Redirects(request.HTTPRedirectHandler):
         fp.close()
         old, new = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
         if new not in {"http", "https"} or (old == "https" and new == "http"):
-            raise URLError(f"redirects from {old} to {new}, which is refused")
+            raise URLError(f"redirects from {old} to {new}, which is not allowed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _opener() -> request.OpenerDirector:
-    """What opens addresses: unlike the usual it knows neither file: nor ftp: nor data:."""
+    """Return an opener for http and https only, unlike the default one, which also opens file:, ftp: and data:."""
     director = request.OpenerDirector()
     handlers = (request.ProxyHandler, request.HTTPHandler, request.HTTPSHandler, _Redirects, request.UnknownHandler)
     for handler in (*handlers, request.HTTPErrorProcessor, request.HTTPDefaultErrorHandler):
@@ -304,7 +304,7 @@ def _opener() -> request.OpenerDirector:
 
 @contextmanager
 def _own(part: Path) -> Iterator[BufferedRandom]:
-    """The part, open for reading and appending, while no other process has it; an empty one does not stay."""
+    """Open the part for reading and appending, with a lock; an empty part is deleted at the end."""
     with _writing(part):
         stream = part.open("a+b")
     if not _is_ours(stream, part):
@@ -320,7 +320,7 @@ def _own(part: Path) -> Iterator[BufferedRandom]:
 
 
 def _close_on_windows(stream: BufferedRandom) -> None:
-    """There, an open file can be neither renamed nor deleted; elsewhere, closing first would give up the lock too early."""
+    """Close the file on Windows, which cannot rename or delete open files; elsewhere, closing would release the lock too early."""
     if os.name == "nt":
         stream.close()
 
@@ -334,7 +334,7 @@ def _is_ours(stream: BufferedRandom, part: Path) -> bool:
         except OSError:
             pass  # a file system without locks
     try:
-        # The other process may have renamed the part between our opening it and locking it.
+        # Another process may have renamed the part after it was opened here and before it was locked.
         return os.path.samestat(os.fstat(stream.fileno()), part.stat())
     except OSError:
         return False
@@ -342,7 +342,7 @@ def _is_ours(stream: BufferedRandom, part: Path) -> bool:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Tells a full disk from a broken connection, which are both an OSError."""
+    """Raise InputError for a failed write, to distinguish it from a broken connection: both are OSErrors."""
     try:
         yield
     except OSError as error:
@@ -357,10 +357,10 @@ def _unpack(name: str, known: RemoteSet, archive: Path, root: Path) -> None:
         unpack_tar(archive, staged, size_limit=UNPACKED_LIMIT, member_limit=MEMBER_LIMIT)
         wrong = [f"{file} is {state}" for file, state in verify(name, staged) if state != "ok"]
         if wrong:
-            raise HighwayError(f"{archive} does not hold what it should: {', '.join(wrong)}")
+            raise HighwayError(f"{archive} does not contain the expected files: {', '.join(wrong)}")
         source = staged / known.folders[0]
         if folder.exists():
-            # What else lies there is not ours to delete.
+            # Other files in the folder belong to the user and stay.
             for path in sorted(source.iterdir()):
                 path.replace(folder / path.name)
         else:
@@ -369,14 +369,14 @@ def _unpack(name: str, known: RemoteSet, archive: Path, root: Path) -> None:
 
 
 def _host(url: str) -> str:
-    """The mirror's name for messages, without a password that an address may carry."""
+    """Return the mirror's name for messages, without a password that the address may contain."""
     try:
         return urlsplit(url).netloc.rpartition("@")[2] or url[:80]
     except ValueError:
-        return "an address that is none"
+        return "an invalid address"
 
 
 def _short(reason: object) -> str:
-    """An error in a few words."""
+    """Shorten an error to at most 100 characters."""
     text = (reason.strerror if isinstance(reason, OSError) else None) or str(reason) or type(reason).__name__
     return " ".join(text.split())[:100]

@@ -1,4 +1,4 @@
-"""The formats of own data: how each is recognised, and how it is read for training and for prediction."""
+"""The formats of user data: how each is recognised, and how it is read for training and for prediction."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,10 +46,13 @@ def read_own(spec: DataSpec, path: Path) -> Source:
 
 
 def read_new_inputs(paths: list[Path], record: DataRecord) -> Iterator[tuple[list[str], NDArray[Any] | Table]]:
-    """For each file, or all images together: names of the samples (file, or file and row), and raw inputs (samples, ...) or a table."""
+    """Yield for each file, or for all images together: names of the samples, and raw inputs (samples, ...) or a table.
+
+    A name is the file, or the file and the row.
+    """
     images = [format_of(path) == "images" for path in paths]
     if any(images) and not all(images):
-        raise InputError("give images, or arrays and tables, not both at once")
+        raise InputError("give either images, or arrays and tables, not both")
     if any(images):
         files = [file for path in paths for file in (_images_in(path) if path.is_dir() else [path])]
         yield [str(file) for file in files], _read_images(files, record)
@@ -70,7 +73,7 @@ def _read_images(paths: list[Path], record: DataRecord) -> NDArray[Any]:
     if record.kind != "images" or record.input_shape[0] not in {1, 3}:
         raise InputError(f"{paths[0]}: the run was trained on {record.kind}, not on images; give it a file of that form")
     raw = read_images(paths, ImageForm(*record.input_shape))
-    # Pixels of a file go to 255; those of digits, for instance, to 16.
+    # Pixels of image files range to 255; those of digits, for instance, to 16.
     return raw if record.full_scale == 255 else raw.astype(np.float32) * np.float32(record.full_scale / 255)
 
 
@@ -88,5 +91,5 @@ def _read_rows(path: Path, record: DataRecord) -> NDArray[Any] | Table:
     if record.kind == "images" and record.full_scale == 255 and inputs.dtype != np.uint8 and inputs.size and inputs.max() <= 1:
         raise InputError(f"{path}: values up to {inputs.max():g}; the run was trained on pixels from 0 to 255")
     if record.kind == "images" and record.full_scale == 1 and inputs.dtype == np.uint8:
-        raise InputError(f"{path}: pixels from 0 to 255; the run was trained on values of another range: bring them to it first")
+        raise InputError(f"{path}: pixels from 0 to 255; the run was trained on values of another range: scale them to it first")
     return inputs

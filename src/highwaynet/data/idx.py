@@ -1,4 +1,7 @@
-"""MNIST and its relatives: idx files, plain or gzipped. A damaged or malicious file is refused in a sentence. Free of torch."""
+"""Reads idx files, the format of MNIST and Fashion-MNIST, plain or gzipped. Damaged or malicious files raise InputError.
+
+Does not import torch.
+"""
 
 import gzip
 import math
@@ -18,14 +21,14 @@ from highwaynet.data.samples import Samples
 
 Stream = gzip.GzipFile | BufferedReader
 MOST_BYTES = 2**30
-"""No file may hold, or unpack to, more."""
+"""Maximal size of a file, also when unpacked."""
 PIECE = 2**20
 CLASSES = 10
 STEMS = {
     "train": (("train-images", "idx3-ubyte"), ("train-labels", "idx1-ubyte")),
     "test": (("t10k-images", "idx3-ubyte"), ("t10k-labels", "idx1-ubyte")),
 }
-# Where each set lies below a folder. The folder itself comes last: its files do not say which set they are.
+# Where each set may be below a folder. The folder itself comes last, because its files do not show which set they belong to.
 PLACES = {
     "mnist": ("mnist", "mnist/raw", "MNIST/raw", "."),
     "fashion-mnist": ("fashion-mnist", "fashion-mnist/raw", "FashionMNIST/raw", "data/fashion", "fashion", "."),
@@ -34,10 +37,10 @@ PLACES = {
 
 @contextmanager
 def reading(path: Path) -> Iterator[Stream]:
-    """A file as a stream, unzipped where its first bytes say gzip.
+    """Open a file as a stream, decompressed if its first bytes are those of gzip.
 
     Raises:
-        InputError: the file cannot be read, or its gzip stream turns out to be damaged while it is read.
+        InputError: If the file cannot be read, or its gzip stream is damaged.
     """
     try:
         if path.exists() and not path.is_file():  # a pipe would block
@@ -57,7 +60,7 @@ def reading(path: Path) -> Iterator[Stream]:
 
 
 def read_pieces(stream: Stream, count: int) -> bytearray:
-    """At most `count` bytes, fewer only at the end: memory grows with what is there, not with what was announced."""
+    """Read `count` bytes, or fewer at the end, in pieces: memory grows with what is read, not with what a header claims."""
     content = bytearray()
     while len(content) < count:
         piece = stream.read(min(PIECE, count - len(content)))
@@ -68,7 +71,7 @@ def read_pieces(stream: Stream, count: int) -> bytearray:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a regular file is there; a folder that may not be looked into is an InputError."""
+    """Whether a regular file exists; raises InputError if its folder cannot be read."""
     try:
         return path.is_file()
     except OSError as error:
@@ -76,10 +79,10 @@ def is_file(path: Path) -> bool:
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """The array of an idx file of unsigned bytes with one to three dimensions, gzipped or not.
+    """Read an idx file of unsigned bytes with one to three dimensions, gzipped or not.
 
     Raises:
-        InputError: the file is not idx, of another type, cut short, too long, or damaged.
+        InputError: If the file is not idx, of another type, too short, too long, or damaged.
     """
     with reading(path) as stream:
         shape = _read_shape(path, stream)
@@ -91,7 +94,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
             following = os.fstat(stream.fileno()).st_size - stream.tell()
             if following != count:
                 raise InputError(f"{path} is damaged: {announced}, but {following} follow; fetch it again")
-        # One byte more than announced tells a file that is too long; it also makes gzip compare its checksum.
+        # One more byte than announced detects a file that is too long; it also makes gzip compare its checksum.
         content = read_pieces(stream, count + 1)
     if len(content) != count:
         following_text = f"only {len(content)}" if len(content) < count else "more"
@@ -100,7 +103,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def _read_shape(path: Path, stream: Stream) -> tuple[int, ...]:
-    """The shape in the header: two zeros, 8 for unsigned bytes, the number of dimensions, and each as four bytes."""
+    """Read the shape from the header: two zeros, 8 for unsigned bytes, the number of dimensions, and each size as four bytes."""
     magic = read_pieces(stream, 4)
     if len(magic) < 4 or magic[:3] != b"\x00\x00\x08" or not 1 <= magic[3] <= 3:
         raise InputError(
@@ -116,13 +119,13 @@ def _read_shape(path: Path, stream: Stream) -> tuple[int, ...]:
 
 
 def _find(folder: Path, stem: str, ending: str) -> Path | None:
-    """One of the four files, in any of its spellings; a plain one comes before a gzipped one."""
+    """Find one of the four files, in any spelling of its name; a plain file is preferred to a gzipped one."""
     names = [f"{stem}{separator}{ending}{zipped}" for zipped in ("", ".gz") for separator in "-."]
     return next((folder / name for name in names if is_file(folder / name)), None)
 
 
 def find_idx_folder(root: Path, name: str) -> Path | None:
-    """The folder at or below `root` that holds the four files of `mnist` or `fashion-mnist`; None if there is none."""
+    """Find the folder at or below `root` with the four files of `mnist` or `fashion-mnist`; None if there is none."""
     for place in PLACES[name]:
         if all(_find(root / place, *parts) for pair in STEMS.values() for parts in pair):
             return root / place
@@ -130,15 +133,15 @@ def find_idx_folder(root: Path, name: str) -> Path | None:
 
 
 def read_idx_set(folder: Path) -> tuple[Samples, Samples]:
-    """The training and the test set in a folder: inputs (n, 1, height, width) uint8, targets (n,) int64 from 0 to 9.
+    """Read the training and the test set in a folder: inputs (n, 1, height, width) uint8, targets (n,) int64 from 0 to 9.
 
     Raises:
-        InputError: a file is missing or damaged, files do not fit each other, or a label is out of range (rows count from 1).
+        InputError: If a file is missing or damaged, files do not match, or a label is out of range (rows count from 1).
     """
     train, test = (_read_part(folder, part) for part in ("train", "test"))
     if train.inputs.shape[1:] != test.inputs.shape[1:]:
         sizes = [" × ".join(map(str, part.inputs.shape[2:])) for part in (train, test)]
-        raise InputError(f"{folder} mixes two sets: its training images have {sizes[0]} pixels, its test images {sizes[1]}")
+        raise InputError(f"{folder} mixes two sets: its training images have {sizes[0]} pixels, its test images {sizes[1]}; fetch it again")
     return train, test
 
 
@@ -147,14 +150,14 @@ def _read_part(folder: Path, part: str) -> Samples:
     for stem, ending in STEMS[part]:
         path = _find(folder, stem, ending)
         if path is None:
-            raise InputError(f"{folder} lacks {stem}-{ending} (also not as .gz): put the four files of the set there")
+            raise InputError(f"{folder} has no file {stem}-{ending} or {stem}-{ending}.gz: put the four files of the set there")
         paths.append(path)
     images, labels = map(read_idx, paths)
     for path, array, dimensions in zip(paths, (images, labels), (3, 1), strict=True):
         if array.ndim != dimensions:
-            raise InputError(f"{path} has {array.ndim} dimensions instead of {dimensions}: is it another file under this name?")
+            raise InputError(f"{path} has {array.ndim} dimensions instead of {dimensions}: is it another file with this name?")
     if len(images) != len(labels):
-        raise InputError(f"{paths[0]} holds {len(images)} images, but {paths[1]} holds {len(labels)} labels")
+        raise InputError(f"{paths[0]} has {len(images)} images, but {paths[1]} has {len(labels)} labels: fetch both again")
     wrong = np.flatnonzero(labels >= CLASSES)
     if len(wrong):
         raise InputError(f"{paths[1]}, row {wrong[0] + 1}: label {labels[wrong[0]]} is not within 0…{CLASSES - 1}")

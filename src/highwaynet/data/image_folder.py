@@ -1,4 +1,4 @@
-"""The user's own images: a folder of class folders of PNG, JPEG and WebP files. Pillow is imported only when images are read."""
+"""Reads the user's images: a folder of class folders with PNG, JPEG and WebP files. Imports Pillow only when images are read."""
 
 import math
 import os
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
-# Only these decoders may look at a file, whatever its name says: Pillow has others that start programs.
+# Only these decoders are used, whatever the file's name: Pillow has others that start programs.
 FORMATS = ("PNG", "JPEG", "WEBP")
 MOST_PIXELS = 64_000_000
 MOST_BYTES = 16 * 2**30
 GREY_MODES = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L"})
-# Folders of these names hold parts of a data set, not classes.
+# Folders with these names are parts of a data set, not classes.
 PART_NAMES = frozenset({"train", "training", "test", "testing", "val", "valid", "validation"})
 ORIENTATION_TAG = 0x0112
 
 
 @dataclass(frozen=True)
 class ImageForm:
-    """What every image of a data set is brought to."""
+    """The form to which every image of a data set is converted."""
 
     channels: int
     """1 for grey, 3 for red, green and blue."""
@@ -41,7 +41,7 @@ class ImageForm:
     width: int
 
     def allocate(self, images: int) -> NDArray[np.uint8]:
-        """Room for this many images, (images, channels, height, width); raises InputError if that is more than 16 GiB."""
+        """Allocate an array for this many images, (images, channels, height, width); raises InputError if it exceeds 16 GiB."""
         shape = (images, self.channels, self.height, self.width)
         size = math.prod(shape)
         if size > MOST_BYTES:
@@ -57,7 +57,7 @@ class ImageForm:
 
 @dataclass(frozen=True)
 class _Header:
-    """What the first pass learns of an image without decoding it; the sizes are those after turning it upright."""
+    """What the first pass reads of an image without decoding it; the sizes are those of the upright image."""
 
     path: Path
     label: int
@@ -67,7 +67,7 @@ class _Header:
 
 
 class _BadImageError(InputError):
-    """One image cannot be used; the others may be."""
+    """One image cannot be used; the others can."""
 
 
 def read_image_folder(
@@ -78,18 +78,18 @@ def read_image_folder(
     skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Samples, tuple[str, ...], list[Path], ImageForm]:
-    """Samples, class names, skipped files and form of a folder that has a folder of images for every class.
+    """Read a folder that has a folder of images for every class; returns samples, class names, skipped files and form.
 
     Args:
-        folder: Its sub-folders are the classes, in the order of their names; files beside them are not read.
-        resize: (height, width) that every image is brought to; without it, all must have the same size.
-        colour: "auto" reads grey images if all of them are grey, else colours.
-        skip_bad: Skip images that do not decode, and list them, instead of refusing the folder.
-        progress: Called with (images decoded, images in all).
+        folder: Its sub-folders are the classes, in the order of their names; files next to them are ignored.
+        resize: (height, width) to which every image is resized; without it, all must have the same size.
+        colour: "auto" reads grey images if all of them are grey, otherwise colour images.
+        skip_bad: Skip and list images that cannot be decoded, instead of raising InputError.
+        progress: Called with (number of decoded images, total number).
 
     Raises:
-        InputError: The folder, or an image in it, cannot be used.
-        HighwayError: Pillow is not installed.
+        InputError: If the folder, or an image in it, cannot be used.
+        HighwayError: If Pillow is not installed.
     """
     _need_pillow()
     if resize is not None and (min(resize) < 1 or math.prod(resize) > MOST_PIXELS):
@@ -119,10 +119,10 @@ def read_image_folder(
 
 
 def read_images(paths: Sequence[Path], form: ImageForm) -> NDArray[np.uint8]:
-    """Images to predict from, (images, channels, height, width), each brought to the form; raises InputError naming a bad one."""
+    """Read images for prediction, (images, channels, height, width), converted to the form; raises InputError naming a bad one."""
     _need_pillow()
     if form.channels not in {1, 3}:
-        raise InputError(f"image files have 1 or 3 channels, and {form.channels} are asked for: give the inputs as an array (.npy)")
+        raise InputError(f"image files have 1 or 3 channels, but the network takes {form.channels}: give the inputs as an array (.npy)")
     inputs = form.allocate(len(paths))
     for row, path in enumerate(paths):
         inputs[row] = _decode(path, form, may_resize=True)
@@ -130,7 +130,7 @@ def read_images(paths: Sequence[Path], form: ImageForm) -> NDArray[np.uint8]:
 
 
 def looks_like_image_folder(folder: Path) -> bool:
-    """Whether a sub-folder has an image, by file names alone; gives up after some thousand names."""
+    """Whether a sub-folder has an image, judged by file names; gives up after 10,000 names."""
     left = 10_000
     pending = [folder]
     while pending:
@@ -153,7 +153,7 @@ def looks_like_image_folder(folder: Path) -> bool:
 
 
 def _need_pillow() -> None:
-    """Raise HighwayError, with the way to install it, where Pillow is absent."""
+    """Raise HighwayError, which says how to install it, if Pillow is missing."""
     try:
         from PIL import Image  # noqa: F401
     except ImportError as error:
@@ -165,14 +165,14 @@ def _has_image_suffix(name: str) -> bool:
 
 
 def _class_files(folder: Path) -> dict[str, list[Path]]:
-    """The image files of every class, both in sorted order."""
+    """Return the image files of every class; classes and files are sorted."""
     try:
         root = folder.resolve(strict=True)
         classes = sorted(entry for entry in folder.iterdir() if not entry.name.startswith(".") and entry.is_dir())
-    except (OSError, RuntimeError) as error:  # a ring of links is a RuntimeError before Python 3.13
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
         raise _unreadable(folder, error) from error
     if not classes:
-        raise InputError(f"{folder} has no class folders: put the images of each class into a folder of its own inside it")
+        raise InputError(f"{folder} has no class folders: put the images of each class into a separate folder inside it")
     names = [entry.name for entry in classes]
     if set(names) <= PART_NAMES:
         raise InputError(f"{folder} has the parts {', '.join(names)} instead of classes: name a folder whose sub-folders are the classes")
@@ -191,9 +191,9 @@ def _class_files(folder: Path) -> dict[str, list[Path]]:
 
 
 def images_below(top: Path, root: Path) -> list[Path]:
-    """The image files in a class folder and its sub-folders; raises InputError for a link that leads out of the root."""
+    """List the image files in a class folder and its sub-folders; raises InputError for a link to a place outside the root."""
     found: list[Path] = []
-    seen: set[Path] = set()  # folders by their real paths, so that links cannot lead in circles
+    seen: set[Path] = set()  # real paths of folders, so that links cannot cause an endless loop
     pending = [top]
     while pending:
         current = pending.pop()
@@ -217,19 +217,19 @@ def images_below(top: Path, root: Path) -> list[Path]:
 
 
 def _inside(path: Path, root: Path) -> Path:
-    """The real path, which must be inside the root."""
+    """Return the real path; raises InputError if it is outside the root."""
     real = path.resolve()
     if not real.is_relative_to(root):
-        raise InputError(f"{path} is a link that leads out of the image folder, to {real}: put the images themselves there")
+        raise InputError(f"{path} is a link to {real}, outside the image folder: put the images themselves there")
     return real
 
 
 def _unreadable(folder: Path, error: OSError | RuntimeError) -> InputError:
-    return cannot("read", folder, error) if isinstance(error, OSError) else InputError(f"cannot read {folder}: its links lead in a circle")
+    return cannot("read", folder, error) if isinstance(error, OSError) else InputError(f"cannot read {folder}: its links form a loop")
 
 
 def _refuse_empty(folder: Path, files: dict[str, list[Path]], labels: set[int]) -> None:
-    """Raise InputError for a class of which no image is left."""
+    """Raise InputError for a class without a usable image."""
     for label, (name, paths) in enumerate(files.items()):
         if label not in labels:
             where = f"the class folder {folder / name}"
@@ -238,7 +238,7 @@ def _refuse_empty(folder: Path, files: dict[str, list[Path]], labels: set[int]) 
 
 @contextmanager
 def _bad_ones(skipped: list[Path] | None, path: Path) -> Iterator[None]:
-    """Add a bad image to the skipped ones, or refuse it where none may be skipped."""
+    """Add a bad image to `skipped`; raises InputError if that is None."""
     try:
         yield
     except _BadImageError as error:
@@ -248,7 +248,7 @@ def _bad_ones(skipped: list[Path] | None, path: Path) -> Iterator[None]:
 
 
 def _common_size(headers: list[_Header]) -> tuple[int, int]:
-    """The (height, width) of all images; raises InputError naming two that differ."""
+    """Return the (height, width) of all images; raises InputError naming two that differ."""
     first = headers[0]
     for other in headers:
         if (other.height, other.width) != (first.height, first.width):
@@ -259,13 +259,13 @@ def _common_size(headers: list[_Header]) -> tuple[int, int]:
 def _mixed_sizes(first: Path | str, size: tuple[int, int], other: Path, other_size: tuple[int, int]) -> InputError:
     return InputError(
         f"the images have different sizes, height × width: {first} has {size[0]}×{size[1]} and {other} has {other_size[0]}×{other_size[1]}:"
-        " bring them to one size with `--resize 32x32`"
+        " resize them with `--resize 32x32`"
     )
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator["Image.Image"]:
-    """An image whose header is read and within limits; errors while it is open become _BadImageError."""
+    """Open an image, read its header and check its size; errors while it is open become _BadImageError."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -278,13 +278,13 @@ def _opened(path: Path) -> Iterator["Image.Image"]:
         raise _too_large(path) from error
     except UnidentifiedImageError as error:
         raise _BadImageError(f"{path} is not a PNG, JPEG or WebP image that can be read") from error
-    except Exception as error:  # on damaged bytes, decoders raise errors of almost any kind
+    except Exception as error:  # for damaged files, decoders raise errors of many types
         reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise _BadImageError(f"{path} does not decode ({reason})") from error
+        raise _BadImageError(f"{path} cannot be decoded ({reason})") from error
 
 
 def _file(path: Path) -> BinaryIO:
-    """The file, opened; raises _BadImageError for one that is missing, or a pipe, which would be waited for."""
+    """Open the file; raises _BadImageError if it is missing, or a pipe, which would block."""
     try:
         if stat.S_ISREG(path.stat().st_mode):
             return path.open("rb")
@@ -307,23 +307,23 @@ def _read_header(path: Path, label: int) -> _Header:
 
     with _opened(path) as image:
         width, height = image.size
-        # The method of the base class: that of PNG files would decode the pixels.
+        # The base class's method, because that of PNG files would decode the pixels.
         if _orientation(lambda: Image.Image.getexif(image)) >= 5:
             width, height = height, width
         return _Header(path, label, height, width, image.mode in GREY_MODES)
 
 
 def _orientation(read_exif: Callable[[], "Image.Exif"]) -> int:
-    """The EXIF orientation, 1 to 8; 1, which is upright, where there is none or it is damaged."""
+    """Return the EXIF orientation, 1 to 8; 1 (upright) if there is none or it is damaged."""
     try:
         value = read_exif().get(ORIENTATION_TAG, 1)
-    except Exception:  # damaged EXIF data raise errors of many kinds, and the pixels may be fine
+    except Exception:  # damaged EXIF data raise errors of many types, and the pixels may be fine
         return 1
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
 
 
 def _decode(path: Path, form: ImageForm, *, may_resize: bool) -> NDArray[np.uint8]:
-    """The pixels, (channels, height, width), upright, on white, in the form's colours and size."""
+    """Decode the pixels, (channels, height, width): upright, on white, with the form's channels and size."""
     from PIL.Image import Resampling
 
     with _opened(path) as image:
@@ -333,7 +333,7 @@ def _decode(path: Path, form: ImageForm, *, may_resize: bool) -> NDArray[np.uint
         size = (form.width, form.height)
         if plain.size != size:
             if not may_resize:
-                # Possible where a PNG keeps its orientation behind its pixels, which the first pass does not read.
+                # Possible if a PNG stores its orientation after its pixels, which the first pass does not read.
                 raise _mixed_sizes("another image", (form.height, form.width), path, (plain.height, plain.width))
             plain = plain.resize(size, Resampling.BILINEAR)
         pixels = np.asarray(plain, np.uint8).reshape(form.height, form.width, form.channels)
@@ -341,7 +341,7 @@ def _decode(path: Path, form: ImageForm, *, may_resize: bool) -> NDArray[np.uint
 
 
 def _turned(image: "Image.Image", orientation: int) -> "Image.Image":
-    """The image turned upright."""
+    """Return the image turned upright."""
     from PIL.Image import Transpose
 
     turns = ("FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90")  # for 2 to 8
@@ -349,7 +349,7 @@ def _turned(image: "Image.Image", orientation: int) -> "Image.Image":
 
 
 def _plain(image: "Image.Image", mode: Literal["L", "RGB"]) -> "Image.Image":
-    """The image in 8 bits, without transparency, in this mode."""
+    """Convert the image to this mode, with 8 bits and without transparency."""
     from PIL import Image
 
     if image.mode.startswith("I"):

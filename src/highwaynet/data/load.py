@@ -1,4 +1,4 @@
-"""DataSpec → Dataset: read, divide, learn the preparation from the training samples, or take over that of a run."""
+"""DataSpec → Dataset: reads and divides the data, and learns the preparation from the training samples or takes that of a run."""
 
 import math
 from collections.abc import Iterator
@@ -34,16 +34,16 @@ DEFAULT_STEPS: dict[Kind, tuple[Step, ...]] = {"images": ("scale",), "features":
 def load_dataset(
     spec: DataSpec | str | None = None, preparation: Preparation | None = None, *, data: Any = None, parent: Preparation | None = None
 ) -> Dataset:
-    """Load a data set and divide it; the division follows `spec.split_seed`, an official test part is left as it is.
+    """Load a data set and divide it by `spec.split_seed`; an official test part stays unchanged.
 
     Args:
-        spec: What to load, or only its name or path; by default digits, or the given data.
-        preparation: That of a run, to load the data as its network was trained on them; by default one is learned from the training
-            samples.
-        data: The data themselves, if they are in memory: a pair (inputs, targets) of arrays, tensors or lists, or four of them, the last
-            two for testing; a mapping with the names that .npz files have; or a data frame with the name or the values of its target,
-            (frame, "price") or (frame, prices).
-        parent: The preparation of a run whose network is trained on: its statistics, encoding and classes are taken over.
+        spec: Settings, or only a name or path; by default digits, or the given data.
+        preparation: The preparation of a run, to load the data as its network was trained on them; by default it is learned from the
+            training samples.
+        data: Data in memory: a pair (inputs, targets) of arrays, tensors or lists, or four of them, the last two for testing; a mapping
+            with the names that .npz files use; or a data frame with the name or the values of its target, (frame, "price") or
+            (frame, prices).
+        parent: The preparation of a run whose network is trained further; its statistics, encoding and classes are used.
 
     Raises:
         InputError: If something is missing, damaged or does not fit together.
@@ -78,12 +78,12 @@ def _source(spec: DataSpec, preparation: Preparation | None, data: Any) -> Sourc
         return source_in_memory(data, spec)
     if spec.in_memory:
         known = f" ({preparation.record.found})" if preparation else ""
-        raise InputError(f"data.name = 'memory': these data are nowhere but in memory{known}; give them in Python, with data=...")
+        raise InputError(f"data.name = 'memory': the data{known} were given in memory and not stored; pass them in Python, with data=...")
     return read_built_in(spec) if spec.built_in else read_own(spec, Path(spec.name))
 
 
 def _taken_over(source: Source, spec: DataSpec, rows: "_Rows", parent: Preparation) -> Preparation:
-    """The parent's preparation for these data; raises InputError if they have another form."""
+    """Return the parent's preparation for these data; raises InputError if they have another form."""
     record, counts = parent.record, {"train": len(rows.train), "validation": len(rows.validation), "test": len(rows.test)}
     inputs = record.input_shape if source.table is not None else tuple(source.samples.inputs.shape[1:])
     forms = {
@@ -95,19 +95,17 @@ def _taken_over(source: Source, spec: DataSpec, rows: "_Rows", parent: Preparati
     }
     for what, (before, now) in forms.items():
         if before != now:
-            raise InputError(f"start.run: the parent run was trained on data of another form; {what}: there {before}, here {now}")
+            raise InputError(f"start.run: the parent run was trained on data of another form; its {what}: {before}, here: {now}")
     if spec.preprocessing not in {None, record.preprocessing}:
         there = list(record.preprocessing)
-        raise InputError(
-            f"data.preprocessing = {list(spec.preprocessing)}: the parent run has {there}; leave it out, since that is taken over"
-        )
+        raise InputError(f"data.preprocessing = {list(spec.preprocessing)}: the parent run has {there}; leave it out to use the parent's")
     changes = {"found": source.found, "fingerprint": source.fingerprint(), "target_name": source.target_name, **counts}
     return Preparation(record.model_copy(update=changes), parent.preprocessing)
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Which samples belong to which part; those of an official test part are counted apart."""
+    """Indices of the samples of each part; an official test part has its own numbering."""
 
     train: Tensor
     validation: Tensor
@@ -121,7 +119,7 @@ def _divided(source: Source, spec: DataSpec) -> _Rows:
     if source.test is not None:
         test = torch.arange(len(source.test))
     else:
-        # digits has no official test set: ours is a fifth of each class, the same for everybody.
+        # digits has no official test set: a fifth of each class is used, always the same.
         seed = 0 if spec.built_in else spec.split_seed
         share = CATALOGUE[spec.name].test / len(targets) if spec.built_in else spec.test or 0.2
         train, test = divide(train, targets, share, generator_for(seed, purpose, "test"), by_class=classes)
@@ -136,13 +134,13 @@ def _divided(source: Source, spec: DataSpec) -> _Rows:
 def _not_empty(field: str, share: float, rows: Tensor, targets: NDArray[Any]) -> None:
     if not len(rows):
         raise InputError(
-            f"{field} = {share}: leaves no sample of {len(targets)}, since the last one of each class is trained on; "
+            f"{field} = {share}: selects none of {len(targets)} samples, since each class keeps at least one for training; "
             "choose a larger share, or larger classes"
         )
 
 
 def _encoder(source: Source, preparation: Preparation | None, train: Tensor) -> TableEncoder | None:
-    """How a table becomes features: learned from its training rows, or that of the run."""
+    """Return the encoder of a table, learned from its training rows or taken from the run; None for other data."""
     if source.table is None:
         return None
     if preparation is not None:
@@ -151,7 +149,7 @@ def _encoder(source: Source, preparation: Preparation | None, train: Tensor) -> 
 
 
 def _prepare(source: Source, spec: DataSpec, inputs: Tensor, rows: _Rows, encoder: TableEncoder | None) -> Preparation:
-    """Learn everything that is learned from data, from the training rows and nothing else."""
+    """Learn the preparation, from the training rows only."""
     mean, std = 0.0, 1.0
     if source.task == "regression":
         chosen = source.samples.targets[rows.train.numpy()].astype(np.float64)
@@ -190,17 +188,17 @@ def _prepare(source: Source, spec: DataSpec, inputs: Tensor, rows: _Rows, encode
 
 
 def _check_unchanged(source: Source, inputs: Tensor, record: DataRecord) -> None:
-    """Raise InputError where the data are no longer those of the run: its division would mix training and test samples."""
+    """Raise InputError if the data are not those of the run: its division would mix training and test samples."""
     now = (source.task, source.class_names, tuple(inputs.shape[1:]), source.fingerprint())
     if now != (record.task, record.class_names, record.input_shape, record.fingerprint):
         raise InputError(
-            f"the data have changed since the run was made: it has {record.found!r}, now there is "
+            f"the data have changed since the run was trained: it used {record.found!r}, now it is "
             f"{'the same with other contents' if source.found == record.found else repr(source.found)}; train again"
         )
 
 
 def _numbers(targets: NDArray[Any], record: DataRecord) -> Tensor:
-    """Targets as the network is trained on them: class numbers, or numbers standardised."""
+    """Return targets as the network is trained on them: class numbers, or standardised numbers."""
     if record.task == "classification":
         return torch.from_numpy(np.ascontiguousarray(targets))
     return torch.from_numpy((targets.astype(np.float64) - record.target_mean) / record.target_std).float()

@@ -1,4 +1,4 @@
-"""Data from memory: arrays, tensors or a data frame become the same `Source` that files do. Free of torch."""
+"""Data in memory: converts arrays, tensors or a data frame to a `Source`, as for files. Does not import torch."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ FORMS = 'a pair (inputs, targets), a mapping with x and y, or a data frame with 
 
 
 def target_in(data: Any) -> str | None:
-    """The name of the target that comes with a data frame: (frame, "price"), or (frame, values); None for other data."""
+    """Return the name of the target that is given with a data frame, (frame, "price") or (frame, values); None for other data."""
     if not _is_framed(data):
         return None
     if isinstance(data[1], str):
@@ -28,22 +28,22 @@ def target_in(data: Any) -> str | None:
 
 
 def _is_framed(data: Any) -> bool:
-    """Whether data are a data frame, or a mapping of columns, with its target."""
+    """Whether data are a data frame, or a mapping of columns, together with a target."""
     return isinstance(data, tuple | list) and len(data) == 2 and (is_frame(data[0]) or isinstance(data[0], Mapping)) and data[1] is not None
 
 
 def source_in_memory(data: Any, spec: DataSpec) -> Source:
-    """What a caller hands over, as samples.
+    """Convert data in memory to a `Source`.
 
     Args:
         data: A pair (inputs, targets) of arrays, tensors or lists: features (samples, features), or images (samples, height, width) or
             (samples, channels, height, width). Or four of them, the last two for testing; or a mapping with the names that .npz files
-            have (x, y, and x_train, y_train, x_test, y_test). Or a data frame, or a mapping of columns, with the name of the column to
-            predict, or with its values: (frame, "price") or (frame, prices); alone, if `spec.target` names the column.
+            use (x, y, or x_train, y_train, x_test, y_test). Or a data frame, or a mapping of columns, with the name of the column to
+            predict or with its values, (frame, "price") or (frame, prices); without it, if `spec.target` names the column.
         spec: Target, task and division.
 
     Raises:
-        InputError: If the form is unknown, lengths differ, or there are values that are not finite.
+        InputError: If the form is unknown, lengths differ, or values are not finite.
     """
     if isinstance(data, Source):
         return data
@@ -52,7 +52,7 @@ def source_in_memory(data: Any, spec: DataSpec) -> Source:
     if is_frame(data[0] if isinstance(data, tuple | list) and len(data) == 2 else data):
         data = data[0] if isinstance(data, tuple | list) else data
         names = ", ".join(map(str, _columns(data)))
-        raise InputError(f"data: say which column of the data frame is to be predicted, (frame, column); it has {names}")
+        raise InputError(f"data: name the column of the data frame to predict, (frame, column); it has {names}")
     arrays = _named(data)
     where = {name: f"data[{name!r}]" if isinstance(data, Mapping) else name for name in arrays}
     stored = {name: as_array(array, where[name]) for name, array in arrays.items()}
@@ -70,23 +70,23 @@ def _with_target(data: Any, target: str) -> Table:
         values = values[_columns(values)[0]]
     index, other = (getattr(part, "index", None) for part in (frame, values))
     if index is not None and hasattr(index, "equals") and other is not None and not callable(other) and not index.equals(other):
-        raise InputError("data: the target has another index than the data frame, so that rows would be mixed up: align them first")
+        raise InputError("data: the target has another index than the data frame, so that rows would be mixed up; align them first")
     if target in {column.name for column in table.columns}:
-        raise InputError(f"data: the data frame has a column {target!r}, as the target is called; rename one of them")
+        raise InputError(f"data: the data frame has a column {target!r}, which is also the name of the target; rename one of them")
     (column,) = as_table({target: values}).columns
     if len(column.values) != table.rows:
         counts = f"{table.rows:,} rows and the target has {len(column.values):,}"
-        raise InputError(f"data: the data frame has {counts}: they must be equally many")
+        raise InputError(f"data: the data frame has {counts}: the numbers must be equal")
     return replace(table, columns=(*table.columns, column))
 
 
 def is_frame(data: Any) -> bool:
-    """Whether something is a data frame: pandas, Polars, PyArrow or alike."""
+    """Whether something is a data frame, such as those of pandas, Polars or PyArrow."""
     return not isinstance(data, Mapping) and (hasattr(data, "to_pydict") or (hasattr(data, "columns") and hasattr(data, "to_dict")))
 
 
 def as_table(data: Any) -> Table:
-    """A mapping of columns or a data frame as a table; raises InputError for anything else."""
+    """Convert a mapping of columns or a data frame to a table; raises InputError for anything else."""
     if isinstance(data, Table):
         return data
     if isinstance(data, Mapping):
@@ -109,7 +109,7 @@ def _columns(frame: Any) -> list[Any]:
 
 
 def _plain(values: Any, name: str) -> Any:
-    """A column as a sequence of Python values, or as an array if it holds numbers."""
+    """Convert a column to an array if it has numbers, otherwise to a list of Python values."""
     if hasattr(values, "to_pylist"):  # PyArrow
         return values.to_pylist()
     if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
@@ -125,7 +125,7 @@ def _plain(values: Any, name: str) -> Any:
 
 
 def _named(data: Any) -> dict[str, Any]:
-    """The arrays in the order inputs, targets, test inputs, test targets."""
+    """Return the arrays by name, in the order inputs, targets, test inputs, test targets."""
     if isinstance(data, Mapping):
         for names in (*PAIRS, *QUADRUPLES):
             if set(names) == set(data) or set(names[:2]) == set(data):
@@ -137,7 +137,7 @@ def _named(data: Any) -> dict[str, Any]:
 
 
 def as_array(values: Any, where: str, *, empty: bool = False) -> NDArray[Any]:
-    """An array of numbers, or of texts, from an array, a tensor or lists; at least one value, unless it may be empty."""
+    """Convert an array, a tensor or lists to an array of numbers or strings; raises InputError if it is empty, unless `empty`."""
     try:
         if hasattr(values, "detach"):  # a tensor; numpy has no bfloat16
             tensor = values.detach().cpu()
@@ -145,11 +145,11 @@ def as_array(values: Any, where: str, *, empty: bool = False) -> NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
         reason = "rows of different lengths" if isinstance(error, ValueError) else f"a {type(values).__name__} of this kind"
-        raise InputError(f"{where}: {reason} cannot be made an array") from error
+        raise InputError(f"{where}: {reason} cannot be converted to an array") from error
     if array.dtype.kind == "O" and array.size and all(isinstance(value, str) for value in array.flat):
         array = array.astype(np.str_)
     if array.dtype.kind not in "biufUS":
-        raise InputError(f"{where} has elements of type {array.dtype}: numbers are needed, or texts as targets")
+        raise InputError(f"{where} has elements of type {array.dtype}: numbers are needed, or strings as targets")
     if not empty and (array.ndim == 0 or min(array.shape) < 1):
         raise InputError(f"{where} has shape {array.shape}: at least one sample with at least one value is needed")
     return array

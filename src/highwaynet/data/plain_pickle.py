@@ -1,7 +1,7 @@
-"""Pickles that hold plain containers and arrays, read without unpickling: nothing a file names is ever called. Free of torch.
+"""Reads pickles of plain containers and arrays without unpickling: nothing that a file names is ever called. Does not import torch.
 
-A pickle is a program for a small stack machine. Python's own loader runs whatever that program names; this one knows the opcodes that
-build plain values, recognises the few names under which numpy stores arrays, and refuses everything else.
+A pickle is a program for a small stack machine. Python's own loader calls whatever that program names. This one knows only the opcodes
+that build plain values and the few names with which numpy stores arrays, and raises InputError for everything else.
 """
 
 import io
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from highwaynet.base.errors import InputError
 
 MOST_STEPS = 2_000_000
-"""Opcodes in a file: ten times what CIFAR-100 needs. It bounds time, and what a file of tiny opcodes can fill with objects."""
+"""Maximal number of opcodes in a file, ten times what CIFAR-100 needs. It limits time and memory."""
 MOST_BITS = 64
 MOST_DIMENSIONS = 8
 ELEMENTS = re.compile(r"b1|[iu][1248]|f[248]")
@@ -28,7 +28,7 @@ PLAIN = {dict, list, tuple, bytes, str, int, float, bool, type(None), np.ndarray
 
 
 class _Name(Enum):
-    """What a pickle may name. These are marks: the things themselves are never looked up."""
+    """The names that a pickle may use. They are only markers: the objects are never looked up."""
 
     RECONSTRUCT = auto()
     FROM_BUFFER = auto()
@@ -49,54 +49,54 @@ NAMES = {
 
 
 class _DamagedError(Exception):
-    """The program makes no sense; the text says why."""
+    """The pickle is invalid; the message says why."""
 
 
 class _ForeignError(Exception):
-    """The program asks for something that is not admitted; the text says what."""
+    """The pickle uses something that is not allowed; the message says what."""
 
 
 class _Arguments(tuple[Any, ...]):
-    """A tuple that holds marks or unfinished things: fit for REDUCE and BUILD, not for the result."""
+    """A tuple that contains markers or unfinished objects: allowed for REDUCE and BUILD, not in the result."""
 
     __slots__ = ()
 
 
 @dataclass(eq=False)
 class _Unfinished:
-    """What stands between REDUCE and BUILD."""
+    """An array or element type between REDUCE and BUILD."""
 
     element: str | None
-    """The code of an element type such as u1; None: this becomes an array."""
+    """The code of an element type such as u1; None for an array."""
     finished: Any = None
 
 
 def read_plain_pickle(content: bytes, name: str) -> Any:
-    """The value in a pickle that holds only dicts with text keys, lists, tuples, bytes, text, numbers and numeric arrays.
+    """Read a pickle that contains only dicts with text keys, lists, tuples, bytes, text, numbers and numeric arrays.
 
     Byte strings of Python 2 stay bytes. Arrays are read-only.
 
     Args:
-        content: the whole file.
-        name: what errors call it.
+        content: The whole file.
+        name: Its name in errors.
 
     Raises:
-        InputError: the pickle is damaged, or names anything else; whatever it names does not run.
+        InputError: If the pickle is damaged, or names anything else, which is never called.
     """
     machine = _Machine(content)
     try:
-        # Byte strings with escapes that do not exist are damage, not a matter of the user's warning filters.
+        # Invalid escapes in byte strings are damage, whatever the user's warning filters.
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             return machine.run()
     except _ForeignError as error:
-        raise InputError(f"{name} {error}: only plain containers and arrays are admitted") from error
+        raise InputError(f"{name} {error}: only plain containers and arrays are allowed") from error
     except _DamagedError as error:
         raise InputError(f"{name} is damaged: {error} (byte {machine.position}); fetch it again") from error
 
 
 class _Machine:
-    """The stack machine. Nothing here recurses, and no value is hashed but text: neither depth nor sharing can make it slow."""
+    """The stack machine. It does not recurse and hashes only text, so that nested or shared values cannot make it slow."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -104,7 +104,7 @@ class _Machine:
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
-        self.encodable = len(content)  # so that a text that is encoded again and again does not fill the memory
+        self.encodable = len(content)  # limits memory if a text is encoded again and again
 
     def run(self) -> Any:
         stream = io.BytesIO(self.content)
@@ -132,7 +132,7 @@ class _Machine:
             raise _ForeignError(f"names {readable(argument)}" if opcode == "INST" else f"uses {opcode}")
 
     def push_long_bytes(self) -> int:
-        """Push a byte string that genops would copy twice, and return where it ends."""
+        """Push a byte string, which genops would copy twice, and return its end."""
         start = self.position + 1 + LENGTH_BYTES[self.content[self.position : self.position + 1]]
         end = start + int.from_bytes(self.content[self.position + 1 : start], "little")
         if end > len(self.content):
@@ -193,7 +193,7 @@ class _Machine:
 
     def recall(self, index: int) -> None:
         if index not in self.memo:
-            raise _DamagedError("a memo number that was never given")
+            raise _DamagedError("an unknown memo number")
         value = self.memo[index]
         finished = value.finished if isinstance(value, _Unfinished) else None
         self.stack.append(value if finished is None else finished)
@@ -210,7 +210,7 @@ class _Machine:
         self.name(f"{module} {attribute}")
 
     def reduce(self) -> None:
-        """What would be a call: make what the mark stands for."""
+        """Make the object that a marker stands for, where Python would call a function."""
         arguments, function = self.pop(), self.pop()
         if type(arguments) not in (tuple, _Arguments) or not isinstance(function, _Name):
             raise _DamagedError("a call without a function or without arguments")
@@ -238,7 +238,7 @@ class _Machine:
             raise _DamagedError("text that cannot become bytes") from error
 
     def build(self) -> None:
-        """Finish an array or an element type with its state; anything else has no state here."""
+        """Complete an array or an element type with its state; raises _ForeignError for anything else."""
         state, target = self.pop(), self.pop()
         if not isinstance(target, _Unfinished) or target.finished is not None or type(state) not in (tuple, _Arguments):
             raise _ForeignError("uses BUILD")
@@ -253,14 +253,14 @@ class _Machine:
 
 
 def plain(value: Any) -> Any:
-    """The value, if it may stand in the result."""
+    """Return the value; raises _ForeignError if it is not allowed in the result."""
     if type(value) not in PLAIN:
-        raise _ForeignError("keeps something that is not a value")
+        raise _ForeignError("contains something that is not a plain value")
     return value
 
 
 def filled(target: dict[str | bytes, Any], items: list[Any]) -> dict[str | bytes, Any]:
-    """The dict, with items that alternate between keys and values."""
+    """Add items, which alternate between keys and values, to a dict and return it."""
     if len(items) % 2:
         raise _DamagedError("a key without a value")
     for key, value in zip(items[::2], items[1::2], strict=True):
@@ -271,12 +271,12 @@ def filled(target: dict[str | bytes, Any], items: list[Any]) -> dict[str | bytes
 
 
 def readable(value: object) -> str:
-    """A name out of a file, as an error may print it."""
+    """Make a name from a file safe to print in an error."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(value)[:80]).replace(" ", ".")
 
 
 def text(value: Any) -> str:
-    """A short text, which Python 2 stored as bytes."""
+    """Return a short text, which Python 2 stored as bytes."""
     if type(value) is bytes and len(value) < 80:
         return value.decode("latin-1")
     if type(value) is not str:
@@ -285,7 +285,7 @@ def text(value: Any) -> str:
 
 
 def element_type(code: str, state: tuple[Any, ...]) -> np.dtype[Any]:
-    """The element type of an array: numbers only, no fields, no metadata."""
+    """Return the element type of an array: numbers only, no fields, no metadata."""
     if not ELEMENTS.fullmatch(code):
         raise _ForeignError(f"has an array of type {readable(code)}")
     if len(state) != 8 or any(value is not None for value in state[2:5]):
@@ -297,7 +297,7 @@ def element_type(code: str, state: tuple[Any, ...]) -> np.dtype[Any]:
 
 
 def array(data: Any, element: Any, shape: Any, order: Any) -> NDArray[Any]:
-    """An array over the bytes of the file, if they are as many as it needs."""
+    """Make an array on the bytes of the file; raises _DamagedError if their number does not fit."""
     if type(data) is not bytes or not isinstance(element, np.dtype) or type(shape) is not tuple or text(order) not in ("C", "F"):
         raise _DamagedError("an array with an unknown state")
     if len(shape) > MOST_DIMENSIONS or any(type(size) is not int or size < 1 for size in shape):
@@ -307,7 +307,7 @@ def array(data: Any, element: Any, shape: Any, order: Any) -> NDArray[Any]:
     return np.frombuffer(data, element).reshape(shape, order="F" if text(order) == "F" else "C")
 
 
-# BINSTRING, BINBYTES, BINBYTES8, BYTEARRAY8, and how many bytes their length takes.
+# BINSTRING, BINBYTES, BINBYTES8, BYTEARRAY8, and the number of bytes of their length.
 LENGTH_BYTES = {b"T": 4, b"B": 4, b"\x8e": 8, b"\x96": 8}
 
 PUSHED = "INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT UNICODE BINUNICODE BINUNICODE8 SHORT_BINUNICODE SHORT_BINBYTES"
@@ -344,5 +344,5 @@ WITHOUT_ARGUMENT: dict[str, Callable[[_Machine], object]] = {
     "REDUCE": _Machine.reduce,
     "BUILD": _Machine.build,
 }
-# FRAME only helps those who read from a stream.
+# FRAME matters only when reading from a stream.
 IGNORED = {"FRAME"}

@@ -1,4 +1,4 @@
-"""Preparation: everything that turns raw samples into a network's inputs and its outputs into answers, learned from training samples.
+"""Preparation: what is learned from the training samples to convert raw samples to inputs, and outputs to answers.
 
 It is stored with the run, so that prediction uses the same statistics.
 """
@@ -13,12 +13,12 @@ from highwaynet.data.record import DataRecord
 
 @dataclass(frozen=True)
 class Preparation:
-    """A record and its fitted steps."""
+    """The record of the data, and the fitted preprocessing."""
 
     record: DataRecord
     preprocessing: Preprocessing
 
     @classmethod
     def restore(cls, record: DataRecord, tensors: dict[str, Tensor]) -> "Preparation":
-        """From what was stored."""
+        """Make it from a stored record and its tensors."""
         return cls(record, Preprocessing(record.preprocessing, record.full_scale, tensors))

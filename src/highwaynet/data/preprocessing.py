@@ -1,12 +1,12 @@
-"""Preprocessing: named steps in a row, each with a state that is learned from the training samples alone.
+"""Preprocessing: a sequence of named steps, each with statistics that are learned from the training samples only.
 
 scale         divides by the largest value a pixel can have, so that inputs lie between 0 and 1
 standardise   subtracts the mean and divides by the standard deviation, of each channel (images) or each feature
 gcn           global contrast normalisation: each sample minus its own mean, divided by its own standard deviation
 mean-image    subtracts the mean image
-zca           whitens: decorrelates all inputs and gives them equal variance, staying as near to the original as possible
+zca           whitens: decorrelates all inputs and gives them equal variance, as close to the original as possible
 
-Statistics are summed up in float64, over batches, so that the set may be larger than memory.
+Statistics are summed in float64, over batches, so that the data set may be larger than memory.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,26 +19,26 @@ from highwaynet.base.errors import InputError
 from highwaynet.data.names import Step
 
 Batches = Callable[[], Iterator[Tensor]]
-"""Starts a pass over the training inputs, in batches of raw values."""
+"""A function that starts a pass over the training inputs, in batches of raw values."""
 
 ZCA_EPSILON = 1e-2
-"""Added to the variances before they are divided by: directions without variance are not blown up."""
+"""Added to the variances before division, so that directions without variance are not amplified."""
 ZCA_LIMIT = 8192
-"""Whitening needs a matrix of inputs × inputs."""
+"""Maximal number of inputs for zca, which needs a matrix of inputs × inputs."""
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Fitted steps; `apply` turns raw inputs into what the network sees."""
+    """Fitted steps; `apply` converts raw inputs to inputs of the network."""
 
     steps: tuple[Step, ...]
     full_scale: float
-    """The input value that `scale` makes 1."""
+    """The input value that `scale` maps to 1."""
     state: Mapping[str, Tensor]
     """Statistics by step and name, for instance "standardise.mean"."""
 
     def apply(self, inputs: Tensor) -> Tensor:
-        """Raw inputs (batch, ...) as float32, after all steps; the raw inputs stay as they are."""
+        """Apply all steps to raw inputs (batch, ...) and return float32; the raw inputs are not changed."""
         x = inputs.to(torch.float32, copy=True)
         for step in self.steps:
             x = self._apply_step(step, x)
@@ -63,7 +63,7 @@ class Preprocessing:
 
 
 def fit_preprocessing(steps: tuple[Step, ...], full_scale: float, batches: Batches) -> Preprocessing:
-    """Learn each step's state from the training inputs, as the steps before it leave them."""
+    """Learn the statistics of each step from the training inputs, to which the steps before it were applied."""
     fitted = Preprocessing((), full_scale, {})
     for step in steps:
         learn = _LEARNERS.get(step)
@@ -78,7 +78,7 @@ def _prepared(fitted: Preprocessing, batches: Batches) -> Batches:
 
 
 def _learn_standardise(batches: Batches) -> dict[str, Tensor]:
-    """Mean and 1 / standard deviation of each channel or feature; a constant one is only centred."""
+    """Compute mean and 1 / standard deviation of each channel or feature; a constant one is only centred."""
 
     def moment(power: int, centre: Tensor | float) -> Tensor:
         total, count = torch.zeros(()), 0
@@ -90,7 +90,7 @@ def _learn_standardise(batches: Batches) -> dict[str, Tensor]:
         return total / count
 
     mean = moment(1, 0.0)
-    std = moment(2, mean).sqrt()  # a second pass: numerically safe
+    std = moment(2, mean).sqrt()  # a second pass, for numerical stability
     return {"mean": mean, "inverse_std": 1.0 / torch.where(std > 1e-12, std, 1.0)}
 
 
@@ -105,7 +105,7 @@ def _learn_zca(batches: Batches) -> dict[str, Tensor]:
     """W = U · diag(1 / sqrt(variance + ε)) · Uᵀ from the covariance U · diag(variance) · Uᵀ."""
     mean = _learn_mean(batches)["mean"].flatten()
     if mean.numel() > ZCA_LIMIT:
-        raise InputError(f"data.preprocessing: zca of {mean.numel():,} inputs needs too large a matrix; at most {ZCA_LIMIT:,}")
+        raise InputError(f"data.preprocessing: zca supports at most {ZCA_LIMIT:,} inputs, not {mean.numel():,}; leave it out")
     covariance, count = torch.zeros(mean.numel(), mean.numel(), dtype=torch.float64), 0
     for batch in batches():
         flat = batch.flatten(1) - mean

@@ -1,4 +1,4 @@
-"""What is known about the data of a run. Free of torch."""
+"""The record of a run's data. Does not import torch."""
 
 from typing import Any, Literal
 
@@ -7,34 +7,34 @@ from highwaynet.data.names import Kind, LabelKind, Step, Task
 
 
 class DataRecord(Spec):
-    """What is known about the data of a run; data.json in its directory."""
+    """The form of a run's data and what was learned from them, stored as data.json."""
 
     schema_version: Literal[1] = 1
     """Version of this format."""
     found: str
-    """What the data are, in a sentence."""
+    """Description of the data in one sentence."""
     kind: Kind
-    """What a sample is."""
+    """images, features or table."""
     task: Task
-    """What is asked of the network."""
+    """classification or regression."""
     fingerprint: str = ""
-    """Of the targets and of some inputs: data that were changed or reordered after the run are noticed."""
+    """Checksum of the targets and of some inputs, which detects data that were changed or reordered after the run."""
     input_shape: tuple[int, ...]
-    """Shape of one sample as the network sees it."""
+    """Shape of one sample after encoding, as the network gets it."""
     class_names: tuple[str, ...] = ()
     """Names of the classes, in the order of their numbers; empty for regression."""
     label_kind: LabelKind = "text"
-    """What the labels of the classes were in the data: predictions are of the same kind."""
+    """Type of the class labels in the data; predictions have the same type."""
     target_name: str = "target"
-    """What is predicted."""
+    """Name of the column or quantity to predict."""
     target_mean: float = 0.0
     """Regression: mean of the training targets; the network predicts (target − mean) / std."""
     target_std: float = 1.0
     """Regression: standard deviation of the training targets."""
     full_scale: float = 1.0
-    """The raw input value that `scale` makes 1."""
+    """The raw input value that `scale` maps to 1."""
     preprocessing: tuple[Step, ...] = ()
-    """The steps, in order; their statistics are the tensors beside this record."""
+    """The steps, in order; data.safetensors has their statistics."""
     encoder: dict[str, Any] | None = None
     """How the columns of a table become features."""
     train: int
@@ -46,5 +46,5 @@ class DataRecord(Spec):
 
     @property
     def outputs(self) -> int:
-        """How many numbers the network gives for a sample."""
+        """Number of outputs of the network for a sample."""
         return len(self.class_names) if self.task == "classification" else 1

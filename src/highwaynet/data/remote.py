@@ -1,6 +1,6 @@
-"""Which data sets can be downloaded: their files, checksums and mirrors, and where they lie. Free of torch.
+"""The data sets that can be downloaded: files, checksums, mirrors, and where they are stored. Does not import torch.
 
-MD5 is what the publishers give. It guards against damage; a mirror is trusted no further than that.
+The publishers give MD5 checksums. They protect against damage, not against attacks, so that contents are not trusted.
 """
 
 import gzip
@@ -29,12 +29,12 @@ class RemoteFile:
     size: int
     """Exact length in bytes."""
     content: str = ""
-    """SHA-256 of what a gzipped file holds: one that somebody unpacked or packed again is as good."""
+    """SHA-256 of the content of a gzipped file, so that a file that was unpacked or compressed again is accepted."""
 
 
 @dataclass(frozen=True)
 class UnpackedFile:
-    """A file that lies in a downloaded archive."""
+    """A file in a downloaded archive."""
 
     name: str
     sha256: str
@@ -46,15 +46,15 @@ class RemoteSet:
 
     downloads: tuple[RemoteFile, ...]
     mirrors: tuple[str, ...]
-    """Base addresses, tried in this order; a file lies at base + name."""
+    """Base addresses, tried in this order; the address of a file is base + name."""
     folders: tuple[str, ...]
-    """Where the files may lie, below the data root; the first is where downloading puts them."""
+    """Folders that may contain the files, below the data root; downloads go to the first."""
     contents: tuple[UnpackedFile, ...] = ()
-    """What the archive brings into the first folder; empty where files are kept as downloaded."""
+    """The files that the archive unpacks into the first folder; empty if files are kept as downloaded."""
 
 
 def _idx_files(*checksums: tuple[str, int, str]) -> tuple[RemoteFile, ...]:
-    """The four files of MNIST and of those made after it, which have the same names."""
+    """The four files of MNIST or Fashion-MNIST, which have the same names."""
     names = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
     return tuple(RemoteFile(name, *known) for name, known in zip(names, checksums, strict=True))
 
@@ -112,16 +112,16 @@ REMOTE: dict[str, RemoteSet] = {
 
 
 def remote_set(name: str) -> RemoteSet:
-    """What is known about a data set that can be downloaded."""
+    """Return the entry of a data set that can be downloaded; raises InputError for other names."""
     if name not in REMOTE:
         raise unknown("data set to download", name, REMOTE)
     return REMOTE[name]
 
 
 def addresses(name: str, file: RemoteFile) -> list[str]:
-    """The addresses of a data set's file, in the order in which to try them.
+    """Return the addresses of a data set's file, in the order in which they are tried.
 
-    The environment variable HIGHWAYNET_MIRROR, if set, is a base address that comes first; there the file lies at base/NAME/FILE.
+    The environment variable HIGHWAYNET_MIRROR, if set, is a base address that comes first, with the file at base/NAME/FILE.
     """
     public = [base + file.name for base in remote_set(name).mirrors]
     own = os.environ.get(MIRROR_VARIABLE, "")
@@ -131,7 +131,7 @@ def addresses(name: str, file: RemoteFile) -> list[str]:
 def _checked(base: str) -> str:
     try:
         parts = urlsplit(base)
-        # Reading the port checks it.
+        # Reading the port raises ValueError if it is invalid.
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         usable = False
@@ -141,7 +141,7 @@ def _checked(base: str) -> str:
 
 
 def survey(name: str, root: Path) -> list[tuple[str, FileState, Path]]:
-    """Each file that a data set needs, its state, and where it is or belongs."""
+    """Return the name, state and path of each file that a data set needs."""
     known = remote_set(name)
     folders = [root / folder for folder in known.folders]
     if known.contents:
@@ -166,14 +166,14 @@ def _state(name: str, checksum: str, algorithm: Literal["md5", "sha256"], folder
         found = digest(path, algorithm)
         if found == checksum:
             return "ok", path
-        # Several data sets have files of the same names; right in the root, one may be another set's.
+        # Data sets have files of the same names; a file directly in the root may belong to another set.
         if found is not None and (folder != root or found not in others):
             state = "damaged"
     return state, folders[0] / name
 
 
 def content_digest(path: Path) -> str | None:
-    """The SHA-256 of what a file holds, unpacked if it is gzipped; None where it cannot be read or is larger than such files are."""
+    """Return the SHA-256 of a file's content, decompressed if it is gzipped; None if it cannot be read or is too large."""
     found = hashlib.sha256()
     try:
         with path.open("rb") as stream:
@@ -189,7 +189,7 @@ def content_digest(path: Path) -> str | None:
 
 
 def digest(path: Path, algorithm: Literal["md5", "sha256"]) -> str | None:
-    """The checksum of a file, in hexadecimal; None where there is no file."""
+    """Return the checksum of a file, in hexadecimal; None if there is no file."""
     try:
         if not path.is_file():
             return None
@@ -200,5 +200,5 @@ def digest(path: Path, algorithm: Literal["md5", "sha256"]) -> str | None:
 
 
 def new_md5() -> "hashlib._Hash":
-    """An MD5 to be filled: against damage, not against enemies."""
+    """Return a new MD5 object, used against damage, not for security."""
     return hashlib.md5(usedforsecurity=False)

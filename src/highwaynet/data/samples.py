@@ -1,4 +1,4 @@
-"""What every reader returns: samples as they were stored, before division and preprocessing. Free of torch."""
+"""Samples as they were stored, before division and preprocessing; every reader returns them. Does not import torch."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +12,14 @@ class Samples:
     """Inputs with their targets; either may be memory-mapped."""
 
     inputs: NDArray[Any]
-    """Images (samples, channels, height, width), uint8 where they were stored so, else float32; or features (samples, features)."""
+    """Images (samples, channels, height, width), uint8 if stored so, otherwise float32; or features (samples, features)."""
     targets: NDArray[Any]
     """(samples,): int64 class numbers from 0, or float64 numbers to predict."""
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Number of samples."""
         return len(self.targets)
 
     def select(self, indices: NDArray[np.int64]) -> "Samples":
-        """The samples with these indices, in this order; a copy."""
+        """Return a copy of the samples with these indices, in this order."""
         return Samples(self.inputs[indices], self.targets[indices])

@@ -1,4 +1,4 @@
-"""Where samples come from: a built-in set by name, or tables, arrays and images, with what is found there."""
+"""Reads samples from a built-in data set, or from tables, arrays and images of the user."""
 
 import hashlib
 from dataclasses import dataclass
@@ -27,26 +27,26 @@ FINGERPRINT_ROWS = 64
 
 @dataclass(frozen=True)
 class Source:
-    """Samples as they were found, with what is known about them."""
+    """Samples as they were read, with what is known about them."""
 
     found: str
-    """What was found, in a sentence."""
+    """Description of the data in one sentence."""
     kind: Kind
     task: Task
     class_names: tuple[str, ...]
     samples: Samples
-    """All samples but those of an official test part."""
+    """All samples except those of an official test part."""
     test: Samples | None = None
     """The official test part."""
     full_scale: float = 1.0
     table: Table | None = None
-    """The columns of a table, whose encoding is learned from its training rows; `samples` then has no inputs."""
+    """The feature columns of a table; `samples` has no inputs then, because the encoding is learned from the training rows later."""
     target_name: str = "target"
     label_kind: LabelKind = "text"
-    """What the labels of classes are in the data."""
+    """Type of the class labels in the data."""
 
     def fingerprint(self) -> str:
-        """Changes when targets are changed, added or reordered, or when any of some evenly spread inputs changes."""
+        """Return a checksum of all targets, in order, and of up to 64 evenly spaced inputs of each part."""
         found = hashlib.sha256()
         for part in (self.samples, self.test):
             if part is not None:
@@ -58,12 +58,12 @@ class Source:
 
 
 def _spread(count: int) -> NDArray[np.int64]:
-    """Some evenly spread rows of so many."""
+    """Return up to 64 evenly spaced row indices below `count`."""
     return np.unique(np.linspace(0, count - 1, FINGERPRINT_ROWS).astype(np.int64))
 
 
 def read_built_in(spec: DataSpec) -> Source:
-    """Read the built-in set that a spec names; raises InputError with what is missing where."""
+    """Read the built-in set that a spec names; raises InputError if its files are missing or damaged."""
     name, known, root = spec.name, CATALOGUE[spec.name], data_root()
     test: Samples | None = None
     if name == "digits":
@@ -85,7 +85,7 @@ def read_built_in(spec: DataSpec) -> Source:
 
 
 def _refuse_sibling(name: str, folder: Path) -> None:
-    """MNIST and Fashion-MNIST have files of the same names: those that are known to be the other set's are refused."""
+    """Raise InputError if the files belong to the other set: MNIST and Fashion-MNIST use the same file names."""
     other = "fashion-mnist" if name == "mnist" else "mnist"
     for file in REMOTE[other].downloads:
         for path in (folder / file.name, folder / file.name.removesuffix(".gz")):
@@ -100,10 +100,10 @@ def _not_there(name: str, root: Path) -> InputError:
 
 
 def source_of_table(spec: DataSpec, table: Table, place: object) -> Source:
-    """A table with the column that the spec names as its target; `place` is where it was found, for messages."""
+    """Make a source from a table and the target column that the spec names; `place` is the name of the table in messages."""
     if spec.target is None:
         names = ", ".join(column.name for column in table.columns)
-        raise InputError(f"data.target: say with --target which column of {place} is to be predicted; it has {names}")
+        raise InputError(f"data.target: choose with --target which column of {place} to predict; it has {names}")
     features, target = split_target(table, spec.target, spec.task)
     if not features.columns:
         raise InputError(f"{place} has no column besides the target {spec.target!r}")
@@ -117,7 +117,7 @@ def source_of_table(spec: DataSpec, table: Table, place: object) -> Source:
 
 
 def source_of_arrays(arrays: ArrayData) -> Source:
-    """Samples from arrays, as images or features."""
+    """Make a source of images or features from arrays."""
     shape = arrays.train.inputs.shape[1:]
     kind: Kind = "images" if len(shape) == 3 else "features"
     found = f"arrays of {len(arrays.train):,} samples of {'×'.join(map(str, shape))} values"
@@ -131,7 +131,7 @@ def source_of_arrays(arrays: ArrayData) -> Source:
 
 
 def _full_scale(images: NDArray[Any]) -> float:
-    """The largest value that images which are not stored as bytes can have: 255 for pixels, else 1, or what they have if that is more."""
+    """Return the largest possible value of images that are not uint8: 1 if no value exceeds it, 255 for pixels, else the maximum."""
     chunks = [images[start : start + 1000] for start in range(0, len(images), 1000)]
     least, most = min(float(chunk.min()) for chunk in chunks), max(float(chunk.max()) for chunk in chunks)
     if least < 0 or most <= 1:
@@ -142,7 +142,7 @@ def _full_scale(images: NDArray[Any]) -> float:
 def source_of_image_folder(spec: DataSpec, path: Path) -> Source:
     """Samples from a folder of class folders of images."""
     if spec.task == "regression":
-        raise InputError("data.task = 'regression': a folder of class folders has classes to tell apart, and no numbers to predict")
+        raise InputError("data.task = 'regression': a folder of class folders has classes, no numbers to predict; leave the task out")
     samples, names, skipped, form = read_image_folder(path, resize=spec.resize, colour=spec.colour or "auto", skip_bad=bool(spec.skip_bad))
     colours = "grey" if form.channels == 1 else "colour"
     found = f"a folder of {len(samples):,} {colours} images of {form.height}×{form.width} pixels; {_asked('classification', names)}"

@@ -1,4 +1,4 @@
-"""DataSpec: which data, what of them, and how they are divided."""
+"""DataSpec: which data to load, and how to read, divide and preprocess them."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from highwaynet.data.names import Step, Task
 Pixels = Annotated[int, Field(ge=1, le=4096)]
 OWN_DATA_DEFAULTS = {"validation": 0.1, "test": 0.2}
 IN_MEMORY = "memory"
-"""The name of data that were given in memory."""
+"""The name of data that are given in memory."""
 OWN_DATA_ALONE = ("target", "task", "resize", "colour", "skip_bad", "test")
 
 
@@ -62,7 +62,7 @@ class DataSpec(Spec):
 
     @property
     def title(self) -> str:
-        """How pictures call it: the name of a built-in data set, or the last part of a path."""
+        """The name in figures: that of a built-in data set, or the last part of a path."""
         return self.name if self.built_in else Path(self.name).name
 
     @property
@@ -71,7 +71,7 @@ class DataSpec(Spec):
         return self.name == IN_MEMORY
 
     def for_memory(self, target: str | None) -> "DataSpec":
-        """The same settings for data that are given in memory, with their target if they name one.
+        """Return the same settings for data that are given in memory, with their target if it is given.
 
         Raises:
             InputError: If the settings name other data, or another target.
@@ -95,7 +95,7 @@ class DataSpec(Spec):
         if name is None:
             return values
         if "name" not in values and any(values.get(field) is not None for field in OWN_DATA_ALONE):
-            name, values = IN_MEMORY, values | {"name": IN_MEMORY}  # settings that only own data have
+            name, values = IN_MEMORY, values | {"name": IN_MEMORY}  # settings that only the user's own data have
         if name not in {*CATALOGUE, IN_MEMORY} and not re.search(r"[/\\.]", name):
             raise ValueError(f"{unknown('data set', name, CATALOGUE)}, or the path of your own data (with a / or a . in it)")
         defaults: dict[str, Any] = {"validation": CATALOGUE[name].validation} if name in CATALOGUE else OWN_DATA_DEFAULTS
@@ -110,7 +110,7 @@ class DataSpec(Spec):
             if self.built_in and getattr(self, field) is not None:
                 raise ValueError(f"data.{field} = {getattr(self, field)!r}: this is for your own data; {self.name} is built in")
         if self.preprocessing is not None and len(set(self.preprocessing)) < len(self.preprocessing):
-            raise ValueError(f"data.preprocessing = {list(self.preprocessing)}: each step can be taken once")
+            raise ValueError(f"data.preprocessing = {list(self.preprocessing)}: each step can occur only once")
         return self
 
 

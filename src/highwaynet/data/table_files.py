@@ -1,6 +1,6 @@
-"""Reading tables: CSV and Parquet files become columns of numbers and categories. Free of torch.
+"""Reads CSV and Parquet files as columns of numbers and categories. Does not import torch.
 
-Rows are counted from 1 in all messages; the header is not counted.
+Messages count rows from 1, without the header.
 """
 
 import csv
@@ -27,7 +27,7 @@ from highwaynet.base.text import either
 
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"})
 BOOLEANS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
-# Stricter than float(), which also takes 1_000 and nan. Each part matches in one way only, so that long texts take linear time.
+# Stricter than float(), which also accepts 1_000 and nan. Each part matches in one way only, so that matching takes linear time.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:,\d+)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
 MOST_BYTES = 2**30
@@ -45,10 +45,10 @@ class Column:
     values: NDArray[Any]
     """(rows,): float64 with NaN for missing, or objects: str with None for missing."""
     texts: NDArray[Any] | None = None
-    """Of a number column its cells as written (01, 1.50): training may have had them as categories. None if the file stores numbers."""
+    """The cells of a number column as written (01, 1.50), in case they were categories in training; None if the file stores numbers."""
 
     def missing(self) -> NDArray[np.bool_]:
-        """Where there is no value: (rows,)."""
+        """Return a mask (rows,) of the missing values."""
         return np.array(np.isnan(self.values) if self.kind == "number" else [text is None for text in self.values], dtype=np.bool_)
 
 
@@ -59,22 +59,22 @@ class Table:
     columns: tuple[Column, ...]
     rows: int
     source: str
-    """The file, for messages."""
+    """Name of the file in messages."""
 
     def column(self, name: str) -> Column:
-        """The column of this name; raises InputError that lists the columns."""
+        """Return the column of this name; raises InputError, which lists the columns, if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
         raise unknown(f"column of {self.source}", name, (column.name for column in self.columns))
 
     def select(self, rows: NDArray[np.int64]) -> "Table":
-        """The table with these rows, counted from 0, in this order."""
+        """Return the table with these rows, counted from 0, in this order."""
         chosen = (replace(old, values=old.values[rows], texts=None if old.texts is None else old.texts[rows]) for old in self.columns)
         return Table(tuple(chosen), len(rows), self.source)
 
     def without(self, name: str) -> "Table":
-        """The table without this column."""
+        """Return the table without this column."""
         removed = self.column(name)
         return replace(self, columns=tuple(column for column in self.columns if column is not removed))
 
@@ -82,30 +82,32 @@ class Table:
 def read_table(path: Path, *, training: bool = True) -> Table:
     """Read a table: .csv, .tsv, .csv.gz or .tsv.gz with a header, or .parquet.
 
-    Text is UTF-8; the delimiter is the most frequent of tab, semicolon and comma in the header; empty lines, and white space around a
-    cell, do not count. A cell is missing if it is empty or NA, N/A, NaN, nan, null, NULL, None or ?. A column whose other cells are all
-    numbers is a number column, else it is a category column; True and TRUE are the category true, likewise false. The same holds for
-    strings in Parquet; its dictionaries and booleans are categories, and nameless index columns of pandas are left out. With `training`,
-    a column without any value is refused; rows to predict for may have such columns. Raises InputError for anything else, and
-    HighwayError if pyarrow is needed and not there.
+    Text files are UTF-8. The delimiter is the most frequent of tab, semicolon and comma in the header. Empty lines, and white space around
+    cells, are ignored. A cell is missing if it is empty or NA, N/A, NaN, nan, null, NULL, None or ?. If all other cells of a column are
+    numbers, it is a number column, otherwise a category column; True and TRUE become the category true, likewise false. Strings in
+    Parquet are treated in the same way; its dictionaries and booleans are categories, and unnamed index columns of pandas are left out.
+
+    Raises:
+        InputError: If the file cannot be read as a table or, with `training`, a column has no values.
+        HighwayError: If a Parquet file is to be read and pyarrow is not installed.
     """
     reader = next((reader for suffix, reader in TABLE_READERS.items() if path.name.lower().endswith(suffix)), None)
     if reader is None:
         raise InputError(f"{path} is not a table: its name should end in {either(TABLE_READERS)}")
     table = reader(path)
     if table.rows == 0:
-        raise InputError(f"{path} has columns and no rows")
+        raise InputError(f"{path} has columns, but no rows: add some")
     for column in table.columns if training else ():
         if column.missing().all():
-            raise InputError(f"{path}: the column {shown(column.name)} has no values, only gaps: remove it")
+            raise InputError(f"{path}: the column {shown(column.name)} has no values, only missing ones: remove it")
     return table
 
 
 def table_of(columns: Mapping[str, Sequence[Any]], source: str = "the table") -> Table:
-    """A table from columns in memory, typed as if they had been read from a file; None and NaN are missing, arrays hold numbers."""
+    """Make a table from columns in memory, with the types that a file would have; None and NaN are missing, arrays contain numbers."""
     lengths = {len(values) for values in columns.values()}
     if len(lengths) != 1:
-        raise InputError(f"{source}: columns must have the same length, and there must be one; they have {sorted(lengths)}")
+        raise InputError(f"{source}: give at least one column, and columns of the same length; they have {sorted(lengths)}")
     rows = lengths.pop()
     if rows * len(columns) > MOST_CELLS:
         raise too_large(source, f"{rows * len(columns):,} cells", MOST_CELLS)
@@ -119,7 +121,7 @@ def _column_of(values: Any, name: str, source: str) -> Column:
 
 
 def _text_of(value: Any) -> str | None:
-    """How a file would write a value."""
+    """Return a value as a file would write it."""
     if value is None or type(value).__name__ in {"NAType", "NaTType"} or value != value:  # noqa: PLR0124 (NaN)
         return None
     if isinstance(value, bool | np.bool_):
@@ -130,12 +132,12 @@ def _text_of(value: Any) -> str | None:
 
 
 def shown(text: str) -> str:
-    """A text for a message: quoted, and not too long."""
+    """Quote a text for a message, shortened to 60 characters."""
     return repr(text if len(text) <= 60 else f"{text[:60]}…")
 
 
 def too_large(source: object, size: str, limit: int) -> InputError:
-    """The error for what exceeds a limit."""
+    """Return the error for a table that exceeds a limit."""
     return InputError(f"{source} is too large: {size}, the limit is {limit:,}; use fewer rows or columns")
 
 
@@ -167,10 +169,10 @@ def _decompressed(path: Path) -> bytes:
 def _read_text(path: Path) -> Table:
     content = _decompressed(path) if path.name.lower().endswith(".gz") else _content(path)
     if (nul := content.find(b"\0")) >= 0:
-        raise InputError(f"cannot read {path}: byte {nul} is NUL, which is no text; save the table as CSV in UTF-8")
+        raise InputError(f"cannot read {path}: byte {nul} is NUL, which text cannot contain; save the table as CSV in UTF-8")
     stream = io.BytesIO(content)
     stream.seek(3 if content.startswith(b"\xef\xbb\xbf") else 0)
-    # Signs in quotes do not count, and the first mebibyte of a header is enough to tell.
+    # Delimiters in quotes do not count, and the first mebibyte of a header is enough.
     header = re.sub(rb'"[^"]*"', b"", content[stream.tell() : 2**20]).strip(b"\r\n").splitlines()[:1]
     delimiter = max("\t;,", key=lambda sign: b"".join(header).count(sign.encode()))
     reader = csv.reader(_lines(path, io.TextIOWrapper(stream, encoding="utf-8", newline="")), delimiter=delimiter, strict=True)
@@ -200,17 +202,17 @@ def _lines(path: Path, text: TextIO) -> Iterator[str]:
 def _refuse_data(path: Path, fields: Sequence[str]) -> None:
     if fields and all(NUMBER.fullmatch(field.strip()) for field in fields):
         numbers = [float(field) for field in fields]
-        # Years or wavelengths may name columns, rising or falling; a row of data hardly looks like that.
+        # Columns may be named by years or wavelengths, in ascending or descending order; a row of data rarely looks like that.
         if len(set(numbers)) < len(numbers) or numbers not in (sorted(numbers), sorted(numbers, reverse=True)):
-            raise InputError(f"{path} has no header: it starts with numbers ({shown(fields[0])}, …) instead of the names of the columns")
+            raise InputError(f"{path} has no header: it starts with numbers ({shown(fields[0])}, …) instead of column names; add a header")
 
 
 def _names(path: Path, fields: Sequence[str]) -> list[str]:
     if not fields:
-        raise InputError(f"{path} is empty: it should start with the names of the columns")
+        raise InputError(f"{path} is empty: it should start with the column names")
     if len(fields) > MOST_COLUMNS:
         raise too_large(path, f"{len(fields):,} columns", MOST_COLUMNS)
-    names = [" ".join(field.split()) for field in fields]  # a line break in a name would spoil every message
+    names = [" ".join(field.split()) for field in fields]  # a line break in a name would break messages
     if "" in names:
         raise InputError(f"{path}: column {names.index('') + 1} has no name; give it one, or remove it")
     name, times = Counter(names).most_common(1)[0]
@@ -220,12 +222,12 @@ def _names(path: Path, fields: Sequence[str]) -> list[str]:
 
 
 def _cells(path: Path, reader: Iterator[list[str]], width: int) -> list[list[str | None]]:
-    """The cells of each column."""
+    """Read the cells of each column."""
     columns: list[list[str | None]] = [[] for _ in range(width)]
     cell = lru_cache(2**14)(_cell)  # faster, and equal cells share their memory
     for row, fields in enumerate(filter(None, reader), 1):
         if len(fields) != width:
-            raise InputError(f"{path}, row {row}: {len(fields)} fields where the header has {width}")
+            raise InputError(f"{path}, row {row}: {len(fields)} fields, but the header has {width}; correct the row")
         if row * width > MOST_CELLS:
             raise too_large(path, f"more than {row - 1:,} rows of {width:,} cells", MOST_CELLS)
         for column, written in zip(columns, fields, strict=True):
@@ -234,7 +236,7 @@ def _cells(path: Path, reader: Iterator[list[str]], width: int) -> list[list[str
 
 
 def _decimal_points(cells: list[str | None]) -> list[str | None]:
-    """Cells of a column whose numbers are written with decimal commas, as spreadsheets write them in much of Europe, with points."""
+    """Replace decimal commas, which spreadsheets in much of Europe write, by points if all cells of a column are such numbers."""
     written = [cell for cell in cells if cell is not None]
     if not any("," in cell for cell in written) or not all(DECIMAL_COMMA.fullmatch(cell) for cell in written):
         return cells
@@ -247,14 +249,14 @@ def _cell(written: str) -> str | None:
 
 
 def number_in(text: str | None) -> float | None:
-    """The number that a cell writes: NaN if it is missing, None if it is no number."""
+    """Return the number in a cell: NaN if it is missing, None if it is not a number."""
     if text is None:
         return math.nan
     return float(text) if NUMBER.fullmatch(text) else None
 
 
 def written_form(number: float) -> str | None:
-    """A number as a cell writes it: 1, not 1.0; None for NaN."""
+    """Format a number as in a cell: 1, not 1.0; None for NaN."""
     if math.isnan(number):
         return None
     return str(int(number)) if number.is_integer() and abs(number) < 1e16 else repr(float(number))
@@ -292,7 +294,7 @@ def _read_parquet(path: Path) -> Table:
             raise too_large(path, f"{size:,} bytes after decompression", MOST_BYTES)
         if (cells := sum(group.num_rows for group in groups) * len(names)) > MOST_CELLS:
             raise too_large(path, f"{cells:,} cells", MOST_CELLS)
-        # Strings are read as numbers into a list of strings: a file repeats a long string at no cost.
+        # Strings are read as dictionaries: a file can repeat a long string at no cost.
         strings = [field.name for field, kind in zip(fields, kinds, strict=True) if kind == "string"]
         table = parquet.ParquetFile(content, read_dictionary=strings).read(columns=[field.name for field in fields])
         table.validate(full=True)
@@ -300,7 +302,7 @@ def _read_parquet(path: Path) -> Table:
         columns = [_arrow_column(arrow, path, *column) for column in zip(names, kinds, stored, strict=True)]
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"cannot read {path}: it is no Parquet file, or a damaged one ({reason})") from error
+        raise InputError(f"cannot read {path}: it is not a Parquet file, or it is damaged ({reason})") from error
     return Table(tuple(columns), int(table.num_rows), str(path))
 
 
@@ -312,7 +314,7 @@ def _arrow_kind(types: Any, path: Path, field: Any) -> str:
         return "category"
     if str(kind) in strings:
         return "string"
-    raise InputError(f"{path}: the column {shown(field.name)} has the type {kind}, no number, text or boolean; convert or remove it")
+    raise InputError(f"{path}: the column {shown(field.name)} has the type {kind}, not number, string or boolean; convert or remove it")
 
 
 def _arrow_column(arrow: Any, path: Path, name: str, kind: str, stored: Any) -> Column:

@@ -1,6 +1,6 @@
-"""Tables as training data: the column to predict, and the others as features for a network. Free of torch.
+"""Tables as training data: the column to predict, and the others as features for a network. Does not import torch.
 
-Rows are counted from 1 in all messages; the header is not counted.
+Messages count rows from 1, without the header.
 """
 
 import json
@@ -26,7 +26,7 @@ MOST_ENCODED = 1_000_000_000
 
 @dataclass(frozen=True)
 class TargetColumn:
-    """What is to be predicted."""
+    """The column to predict."""
 
     name: str
     task: Task
@@ -37,9 +37,9 @@ class TargetColumn:
 
 
 def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, TargetColumn]:
-    """The columns to predict from and the one to predict; raises InputError if it is not there, has gaps or does not suit the task.
+    """Split a table into features and target; raises InputError if the target does not exist, has gaps or does not suit the task.
 
-    Without a task, categories and few different whole numbers (at most 20, and fewer than half the rows) are classes.
+    Without a task, categories and few different integers (at most 20, and fewer than half the rows) are classes.
     """
     column, rest = table.column(target), table.without(target)
     where = f"{table.source}: the target {shown(target)}"
@@ -48,11 +48,11 @@ def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, T
     if task == "classification" or (task is None and (column.kind == "category" or _few_whole_numbers(column.values))):
         names, numbers = _classes(column)
         if len(names) < 2:
-            raise InputError(f"{where} is {shown(names[0])} in all rows: there is nothing to tell apart")
+            raise InputError(f"{where} is {shown(names[0])} in all rows: at least two classes are needed")
         return rest, TargetColumn(target, "classification", names, numbers)
     if column.kind == "category":
         text = next((text for text in column.values if number_in(text) is None), column.values[0])
-        raise InputError(f"{where} has texts like {shown(text)}, which cannot be predicted as numbers: choose the task classification")
+        raise InputError(f"{where} has texts like {shown(text)}, which are not numbers: choose the task classification")
     if (large := np.abs(column.values) > np.finfo(np.float32).max).any():
         raise InputError(f"{where} is too large in row {large.argmax() + 1} ({column.values[large.argmax()]:g}): give it in another unit")
     return rest, TargetColumn(target, "regression", (), column.values)
@@ -64,7 +64,7 @@ def _few_whole_numbers(values: NDArray[np.float64]) -> bool:
 
 
 def _classes(column: Column) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The names of the classes in order, and the number of each row's class."""
+    """Return the class names in order, and the class number of each row."""
     texts = column.values if column.kind == "category" else [written_form(value) for value in column.values]
     names = sorted(set(texts))
     if all(map(NUMBER.fullmatch, names)):
@@ -95,7 +95,7 @@ class _CategoryRule(Spec):
     @classmethod
     def _in_order(cls, categories: tuple[str, ...]) -> tuple[str, ...]:
         if list(categories) != sorted(set(categories)):
-            raise ValueError("the categories should be in order, each once")
+            raise ValueError("the categories should be sorted and unique")
         return categories
 
     @property
@@ -109,31 +109,35 @@ class _Rules(Spec):
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """From the columns of a table to features for a network, by rules that are learned from training rows.
+    """Converts the columns of a table to features for a network, by rules that are learned from the training rows.
 
-    A number column becomes one feature, (value − mean) / standard deviation of the training rows, 0 where the value is missing; a constant
-    column is not divided. A category column becomes a feature per category of the training rows, in sorted order: 1 in the rows of this
-    category, else 0; other categories are 0 everywhere. If the training rows have gaps in a column, the feature `NAME is missing` follows:
-    1 in gaps, else 0. A row's features depend on nothing but the row: where a column is of another kind than in training, its cells are
-    taken as they are written.
+    A number column becomes one feature: (value − mean) / standard deviation of the training rows, 0 if the value is missing. A constant
+    column is only centred. A category column becomes one feature for each category of the training rows, in sorted order: 1 in rows of
+    this category, otherwise 0; rows of other categories have only zeros. If the training rows have gaps in a column, a feature `NAME is
+    missing` follows: 1 in gaps, otherwise 0. The features of a row depend only on that row: if a column has another kind than in
+    training, its cells are used as they are written.
     """
 
     rules: tuple[_NumberRule | _CategoryRule, ...]
 
     @classmethod
     def fit(cls, table: Table) -> "TableEncoder":
-        """Learn from training rows without the target; raises InputError for columns with no values or over 1000 categories."""
+        """Learn the rules from training rows without the target; raises InputError for columns without values or over 1000 categories."""
         if not table.columns:
             raise InputError(f"{table.source} has no columns to predict from")
         return cls(tuple(_fitted(column, table.source) for column in table.columns))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A name per feature."""
+        """The name of each feature."""
         return tuple(name for rule in self.rules for name in rule.features)
 
     def encode(self, table: Table) -> NDArray[np.float32]:
-        """Features (rows, features); columns unknown in training are ignored, missing ones and texts for numbers an InputError."""
+        """Return features (rows, features); ignores columns that training did not have.
+
+        Raises:
+            InputError: If a column is missing, or has texts where the training data had numbers.
+        """
         if (size := table.rows * len(self.feature_names)) > MOST_ENCODED:
             raise too_large(table.source, f"{size:,} numbers after encoding", MOST_ENCODED)
         features = np.zeros((table.rows, len(self.feature_names)), np.float32)
@@ -152,12 +156,12 @@ class TableEncoder:
         return features
 
     def to_json(self) -> dict[str, Any]:
-        """The rules as plain values for JSON; floats come back exactly."""
+        """Return the rules as values for JSON, which keeps floats exactly."""
         return _Rules(columns=self.rules).model_dump(mode="json")
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TableEncoder":
-        """The encoder that `to_json` described; raises InputError if the description is damaged."""
+        """Make the encoder from the values of `to_json`; raises InputError if they are damaged."""
         damaged = "the description of the table's columns is damaged ({}): train again"
         try:
             rules = _Rules.model_validate_json(json.dumps(values)).columns
@@ -166,7 +170,7 @@ class TableEncoder:
             place = ".".join(str(part) for part in first["loc"])
             raise InputError(damaged.format(" ".join(f"{place}: {first['msg']}".split()))) from error
         except (TypeError, ValueError, RecursionError) as error:
-            raise InputError(damaged.format("these are no JSON values")) from error
+            raise InputError(damaged.format("not valid JSON values")) from error
         if len({rule.name for rule in rules}) < len(rules):
             raise InputError(damaged.format("two columns have the same name"))
         return cls(rules)
@@ -184,7 +188,7 @@ def _fitted(column: Column, source: str) -> _NumberRule | _CategoryRule:
             advice = "remove it if it identifies rows, correct it if it should be numbers only"
             raise InputError(f"{where} has {len(categories):,} categories like {shown(odd)}, the limit is {MOST_CATEGORIES:,}: {advice}")
         return _CategoryRule(name=column.name, categories=tuple(categories), gaps=gaps)
-    if present.min() == present.max():  # rounding can give equal values a deviation
+    if present.min() == present.max():  # with rounding, the deviation of equal values may not be 0
         return _NumberRule(name=column.name, mean=float(present[0]), std=1.0, gaps=gaps)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, std = float(present.mean()), float(present.std()) or 1.0
@@ -213,7 +217,7 @@ def _standardised(rule: _NumberRule, column: Column, source: str) -> NDArray[np.
 
 
 def _known(rule: _CategoryRule, column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows with a category of the training data, and its place."""
+    """Return the rows whose category occurs in the training data, and the index of that category."""
     places: dict[str | None, int] = {category: place for place, category in enumerate(rule.categories)}
     texts: Iterable[str | None] = column.values
     if column.kind == "number":
@@ -223,7 +227,7 @@ def _known(rule: _CategoryRule, column: Column) -> tuple[NDArray[np.int64], NDAr
         if text is None:
             continue
         place = places.get(text)
-        if place is None and (number := number_in(text)) is not None:  # a gap makes pandas write the code 1 as 1.0
+        if place is None and (number := number_in(text)) is not None:  # if a column has gaps, pandas writes the code 1 as 1.0
             place = places.get(written_form(number))
         if place is not None:
             found.append((row, place))

@@ -1,1 +1,1 @@
-"""Native operators: optional, chosen by processor and environment, equal to the readable versions in `layers`."""
+"""Compiled operators: optional, chosen by processor and environment, equal to the readable versions in `layers`."""

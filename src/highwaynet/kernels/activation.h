@@ -1,4 +1,4 @@
-// What may stand for H's activation function; the numbers are those that Python hands over.
+// The activation functions of H; Python passes these numbers (ACTIVATIONS in operators.py).
 #pragma once
 
 namespace highwaynet {

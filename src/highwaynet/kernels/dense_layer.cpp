@@ -1,5 +1,5 @@
-// Activations in place, and softmax with cross-entropy in one pass: torch starts an operator for each step, which takes longer than computing
-// a batch of 128 rows.
+// Activations in place, and softmax with cross-entropy in one pass. torch starts an operator for each step, which takes longer than
+// computing a batch of 128 rows.
 //
 // The build compiles this file once for each instruction set: HIGHWAYNET_LANES floats make a vector, HIGHWAYNET_TABLE names the result.
 
@@ -45,7 +45,7 @@ void activate(float *z, const float *bias, int64_t rows, int64_t width) {
 
 template <Activation activation>
 void gradient(const float *gy, const float *y, float *gz, float *gb, int64_t rows, int64_t width) {
-  constexpr int64_t piece = 32;  // rows that are summed up by themselves: long sums lose digits
+  constexpr int64_t piece = 32;  // rows that are summed separately: long sums lose digits
   each_vector(width, [&](int64_t i, int64_t n) {
     Vector total = {};
     for (int64_t first = 0; first < rows; first += piece) {

@@ -1,4 +1,4 @@
-// What stands around a dense stack: the activation of a single layer, and the loss of a classification.
+// The parts of a dense network around its stack: the activation of a single layer, and the cross-entropy loss.
 //
 // Nothing here may be an inline function or template that other files share: dense_layer.cpp is compiled for several instruction sets.
 #pragma once

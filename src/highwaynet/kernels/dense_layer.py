@@ -1,4 +1,4 @@
-"""A single dense layer, and the loss of a classification, with fewer operators than torch starts for them."""
+"""A single dense layer, and the cross-entropy loss, with fewer operators than torch needs."""
 
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from highwaynet.kernels.operators import ACTIVATIONS, can_take, compiled, gradie
 
 
 def can_layer(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    """Whether `dense_layer` can take x (rows, inputs), weight (outputs, inputs) and bias; where it cannot, torch computes the same."""
+    """Whether `dense_layer` accepts x (rows, inputs), weight (outputs, inputs) and bias; if not, use torch, which computes the same."""
     return (
         can_take(x, weight, bias)
         and not through_registry()
@@ -25,7 +25,7 @@ def can_layer(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
 
 
 def dense_layer(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
-    """activation(x·Wᵀ + b); ask `can_layer` first."""
+    """Compute activation(x·Wᵀ + b); call `can_layer` first."""
     y: Tensor = _DenseLayer.apply(x, weight, bias, activation)  # type: ignore[no-untyped-call]
     return y
 
@@ -49,27 +49,30 @@ class _DenseLayer(torch.autograd.Function):
 
 
 def layer_forward(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
-    """The kernel itself; the tensors must fit."""
+    """Call the forward kernel; the tensors must fit."""
     y, bias = x.mm(weight.t()), bias.contiguous()
     compiled().activate(y.data_ptr(), bias.data_ptr(), *y.shape, ACTIVATIONS[activation])
     return y
 
 
 def layer_backward(gy: Tensor, y: Tensor, activation: str) -> tuple[Tensor, Tensor]:
-    """The gradients of the pre-activations and of the bias."""
+    """Return the gradients of the pre-activations and of the bias."""
     gz, gb = torch.empty_like(gy), gy.new_empty(gy.shape[1])
     compiled().activation_gradient(gy.data_ptr(), y.data_ptr(), gz.data_ptr(), gb.data_ptr(), *gy.shape, ACTIVATIONS[activation])
     return gz, gb
 
 
 def layer_in_torch(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
-    """The same in torch's operators, for gradients of gradients."""
+    """Compute the same with torch's operators, for gradients of gradients."""
     z = F.linear(x, weight, bias)
     return z if activation == "identity" else getattr(torch, activation)(z)
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """The mean cross-entropy of logits (rows, classes) with class numbers, and its gradient in the same pass; no number is ignored."""
+    """Return the mean cross-entropy of logits (rows, classes) and class numbers (rows); no class number is ignored.
+
+    The compiled operator computes the gradient in the same pass.
+    """
     usual = can_take(logits, targets) and not through_registry() and logits.dtype is torch.float32 and targets.dtype is torch.int64
     if usual and logits.dim() == 2 and targets.dim() == 1 and 0 < len(logits) == len(targets) and logits.shape[1]:
         loss: Tensor = _CrossEntropy.apply(logits, targets)  # type: ignore[no-untyped-call]

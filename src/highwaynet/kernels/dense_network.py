@@ -1,7 +1,7 @@
-"""The loss of a whole dense network, first layer, stack, last layer and cross-entropy, as one function, and all its gradients as another.
+"""The loss of a whole dense network (first layer, stack, last layer, cross-entropy) and all its gradients, as one autograd function.
 
-Between operators a thin network waits for Python and autograd: four functions in a row take a quarter of a millisecond longer than one, a
-third of the step at ten layers.
+Between operators, a thin network waits for Python and autograd. Four functions in a row take a quarter of a millisecond longer than one:
+a third of the step at ten layers.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from highwaynet.kernels.operators import can_take, compiled, gradients_in_torch,
 
 
 class Parameters(NamedTuple):
-    """Weights and biases of the first layer, (1, width, inputs) or (width, inputs); of the stack; of the last layer, (classes, width)."""
+    """Parameters of the first layer (weight (1, width, inputs) or (width, inputs)), the stack, and the last layer (classes, width)."""
 
     entry_weight: Tensor
     entry_bias: Tensor
@@ -29,9 +29,9 @@ class Parameters(NamedTuple):
 
 
 def can_network(x: Tensor, targets: Tensor, parameters: Parameters, kind: str) -> bool:
-    """Whether `network_loss` can take x (rows, inputs), class numbers (rows) and the parameters; where it cannot, layers one by one do.
+    """Whether `network_loss` accepts x (rows, inputs), class numbers (rows) and the parameters; if not, compute layer by layer.
 
-    Not where nothing wants a gradient: it would compute them in vain.
+    False if nothing requires a gradient, because `network_loss` always computes the gradients.
     """
     tensors = (x, *parameters)
     if not torch.is_grad_enabled() or not can_take(targets, *tensors) or through_registry() or torch.is_autocast_enabled("cpu"):
@@ -42,7 +42,7 @@ def can_network(x: Tensor, targets: Tensor, parameters: Parameters, kind: str) -
 
 
 def _fits(x: Tensor, targets: Tensor, parameters: Parameters, kind: str) -> bool:
-    """The kernels are given addresses: every size is looked at here."""
+    """Check every size: the kernels get only addresses and check nothing."""
     entry_weight, entry_bias, weight, bias, head_weight, head_bias = parameters
     rows, width, classes = len(targets), entry_weight.shape[-2], head_weight.shape[0]
     return (
@@ -60,13 +60,13 @@ def _fits(x: Tensor, targets: Tensor, parameters: Parameters, kind: str) -> bool
 def network_loss(
     x: Tensor, targets: Tensor, parameters: Parameters, kind: str, activation: str, closed: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """The logits (rows, classes), which carry no gradient, and the mean cross-entropy, which does; ask `can_network` first."""
+    """Return the logits (rows, classes), without gradient, and the mean cross-entropy, with gradient; call `can_network` first."""
     logits, loss = _Network.apply(x, targets, kind, activation, closed, *parameters)  # type: ignore[no-untyped-call]
     return logits, loss
 
 
 class _Network(torch.autograd.Function):
-    """Computes the gradients at once: what comes from above is a single number, and what they need is still in the caches."""
+    """Computes the gradients in the forward pass: the backward pass adds only a factor, and their inputs are still in the cache."""
 
     @staticmethod
     def forward(
@@ -95,7 +95,7 @@ class _Network(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, _: Tensor, g: Tensor) -> tuple[Tensor | None, ...]:
         found: tuple[Tensor | None, ...] | None = ctx.gradients
-        ctx.gradients = None  # they are the caller's now; who asks again gets them from torch
+        ctx.gradients = None  # the caller owns them now; a second backward pass computes them with torch
         if found is None or torch.is_grad_enabled() or through_registry() or not torch._C._has_storage(g) or not readable(g):
             return _gradients_in_torch(ctx, g)
         factor = g.item()
@@ -125,6 +125,6 @@ def _in_torch(
     activation: str,
     closed: Sequence[int],
 ) -> Tensor:
-    """The loss in torch's operators, for gradients of gradients."""
+    """Compute the loss with torch's operators, for gradients of gradients."""
     first = layer_in_torch(x, entry_weight.view(entry_weight.shape[-2:]), entry_bias.view(-1), activation)
     return F.cross_entropy(F.linear(stack_in_torch(first, weight, bias, kind, activation, closed), head_weight, head_bias), targets)

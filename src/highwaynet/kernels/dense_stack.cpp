@@ -1,5 +1,5 @@
-// A stack of dense layers in one go: a tile of rows passes all layers while it stays in the cache, and what a layer does with its
-// pre-activations happens before they reach memory.
+// A stack of dense layers in one pass: a tile of rows passes through all layers while it stays in the cache, and pre-activations are used
+// before they are written to memory.
 //
 // The build compiles this file once for each instruction set: HIGHWAYNET_LANES floats make a vector, HIGHWAYNET_TABLE names the result.
 // Each number comes from the same operations in the same order wherever it lies in a tile, so that bits depend neither on how the work is
@@ -202,7 +202,7 @@ void forward(const DenseStack &s, int64_t first, int64_t last) {
 
 // ----- Backward: rows
 
-// Of the gradient g after a layer: those of its pre-activations, and in its place what goes straight to x.
+// Turns the gradient g after a layer into those of its pre-activations, and replaces g by the part that goes directly to x.
 template <Kind kind, Activation activation>
 void layer_gradients(const DenseStack &s, int64_t layer, int64_t first, int64_t last) {
   const int64_t block = lanes * s.width;
@@ -310,7 +310,7 @@ INLINE void put(float *to, const float *sums, int64_t count, bool add) {
 }
 
 // Σ over all rows of one pre-activation's gradients, chunk by chunk as well, so that errors do not grow with the batch. `real` has all bits
-// set in those lanes of the last block that are somebody's rows.
+// set in those lanes of the last block that hold rows.
 float total(const float *gz, int64_t block, int64_t blocks, Integers real) {
   Vector sum = {};
   for (int64_t first = 0; first < blocks; first += chunk / lanes) {

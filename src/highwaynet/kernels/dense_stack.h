@@ -4,8 +4,8 @@
 // and the linker could keep a copy that an older processor cannot run.
 //
 // Inside, rows lie in blocks of as many rows as a vector has lanes, and a block is (width, lanes): the vectors of a block hold one feature
-// of all its rows. So vectors are full whatever the width, weights are used as torch keeps them, and where rows are cut cannot be seen in
-// the result. The last block's missing rows are computed from zeros and nobody reads them.
+// of all its rows. Vectors are therefore full for any width, weights keep torch's layout, and the result does not depend on where the rows
+// are cut. The last block's missing rows are computed from zeros and never read.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +41,11 @@ struct DenseStack {
 
 struct DenseStackKernels {
   int64_t lanes;
-  int64_t tile;  // blocks that are worth handing out together
+  int64_t tile;  // blocks that a thread should take together
   // The blocks first_block … last_block−1, at least one, through all layers.
   void (*forward)(const DenseStack &, int64_t first_block, int64_t last_block);
   // The blocks from the gradient after layer last_layer to that before first_layer, at most `group` layers; layers count from 0. The pass
-  // starts from gy where last_layer is the last of all, and writes gx where first_layer is 0.
+  // starts from gy if last_layer is the last of all, and writes gx if first_layer is 0.
   void (*backward_rows)(const DenseStack &, int64_t first_block, int64_t last_block, int64_t first_layer, int64_t last_layer);
   // The rows first … last−1 of gw and gb of one layer, once backward_rows has passed it with all blocks.
   void (*backward_weights)(const DenseStack &, int64_t layer, int64_t first, int64_t last);

@@ -1,8 +1,8 @@
 """A whole stack of dense layers as one operator, `highwaynet::dense_stack`, with its gradients as another.
 
-A tile of rows passes all layers while it stays in the cache, and activation, gate and mixing happen before anything is stored: torch would
-start some ten operators for each layer, and on thin layers starting takes longer than computing. The result does not depend on the number
-of threads. What is kept for the backward pass is one tensor: the states of all layers, and of highway layers H and T.
+A tile of rows passes through all layers while it stays in the cache. Activation, gate and mixing happen before anything is stored. torch
+would start about ten operators for each layer, and for thin layers starting takes longer than computing. The result does not depend on
+the number of threads. One tensor is kept for the backward pass: the states of all layers and, for highway layers, H and T.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,10 +21,10 @@ KINDS = {"highway": 0, "plain": 1, "residual": 2}
 
 
 def can_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str) -> bool:
-    """Whether the operators can take x (rows, width) and the parameters; where they cannot, the readable version in `layers` does.
+    """Whether the operators accept x (rows, width) and the parameters; if not, use the readable version in `layers`.
 
     Raises:
-        InputError: The environment variable HIGHWAYNET_KERNEL is wrong.
+        InputError: If the environment variable HIGHWAYNET_KERNEL has an unknown value.
     """
     return can_take(x, weight, bias) and _fits(x, weight, bias, kind)
 
@@ -34,32 +34,32 @@ def _fits(x: Tensor, weight: Tensor, bias: Tensor, kind: str) -> bool:
 
 
 def stack_fits(weight: Tensor, bias: Tensor, kind: str, width: int) -> bool:
-    """Whether shapes and memory of the parameters are those of such layers of this width: the kernel is given addresses alone."""
+    """Whether shapes and memory layout of the parameters fit layers of this kind and width; the kernel gets only addresses."""
     height = (2 if kind == "highway" else 1) * width
     shapes = weight.dim() == 3 and weight.shape[1:] == (height, width) and bias.shape == weight.shape[:2]
     return shapes and weight.is_contiguous() and bias.is_contiguous()
 
 
 def dense_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Collection[int] = ()) -> Tensor:
-    """The output of the last layer, (rows, width).
+    """Return the output of the last layer, (rows, width).
 
     Args:
-        x: Of shape (rows, width).
-        weight: Of shape (layers, 2·width, width), H above T, for highway layers; (layers, width, width) for plain and residual ones.
-        bias: Of shape (layers, 2·width) or (layers, width).
+        x: Input of shape (rows, width).
+        weight: Shape (layers, 2·width, width), H above T, for highway layers; (layers, width, width) for plain and residual ones.
+        bias: Shape (layers, 2·width) or (layers, width).
         kind: highway, plain or residual.
         activation: relu, tanh, sigmoid or identity.
-        closed: Numbers of layers, from 1, that copy their input.
+        closed: Numbers of the layers, from 1, that copy their input.
 
     Raises:
-        ValueError: The tensors do not fit, or a name is unknown.
+        ValueError: If the tensors do not fit, or a name is unknown.
     """
     _check(x, weight, bias, kind, activation)
     return run_stack(x, weight, bias, kind, activation, sorted(closed))
 
 
 def run_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int]) -> Tensor:
-    """The same without the checks, for those who have asked `can_stack`: they take as long as a layer."""
+    """Do the same as `dense_stack` without its checks, which take as long as a layer; call `can_stack` first."""
     keep = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad or bias.requires_grad)
     if through_registry():
         y: Tensor = torch.ops.highwaynet.dense_stack.default(x, weight, bias, kind, activation, closed, keep)[0]
@@ -73,9 +73,9 @@ def run_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: st
 def dense_stack_gates(
     x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Collection[int] = ()
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The output, the block states H and, of highway layers, the gates T, both (layers, rows, width), from one pass without gradients.
+    """Return the output, the block states H and the gates T, H and T of shape (layers, rows, width), from one pass without gradients.
 
-    Those of closed layers are 0; T of other kinds has 0 layers. Arguments and errors are those of `dense_stack`.
+    H and T of closed layers are 0. For plain and residual layers, T has 0 layers. Arguments and errors are those of `dense_stack`.
     """
     _check(x, weight, bias, kind, activation)
     layers = weight.shape[0]
@@ -86,7 +86,7 @@ def dense_stack_gates(
 
 def _check(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str) -> None:
     if kind not in KINDS or activation not in ACTIVATIONS:
-        raise ValueError(f"unknown kind {kind!r} or activation {activation!r}: choose of {', '.join(KINDS)} and {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"unknown kind {kind!r} or activation {activation!r}: choose from {', '.join(KINDS)} and {', '.join(ACTIVATIONS)}")
     if not can_stack(x, weight, bias, kind):
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (x, weight, bias))
         raise ValueError(f"no kernel for a {kind} stack of x, weight and bias with shapes {shapes} and type {x.dtype}: ask can_stack first")
@@ -105,7 +105,7 @@ def _address(tensor: Tensor | None) -> int:
 
 
 def is_kept(kept: Tensor, weight: Tensor, kind: str, rows: int) -> bool:
-    """Whether the backward pass can read what is said to be kept: hooks on saved tensors may have compressed or moved it."""
+    """Whether `kept` has the form that the backward kernel reads: hooks on saved tensors may have compressed or moved it."""
     layers, _, width = weight.shape
     size: int = compiled().stack_memory(KINDS[kind], layers, rows, width, True, False)
     return kept.dtype is torch.float32 and kept.numel() == size and weight.is_contiguous() and kept.is_contiguous()
@@ -123,11 +123,11 @@ def stack_forward(
     t: Tensor | None = None,
     h: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The kernel itself: y, and what the backward pass reads (or scratch); the tensors must fit."""
+    """Call the forward kernel; returns y and what the backward pass reads (or scratch memory). The tensors must fit."""
     x = x.contiguous()
     native, (layers, _, width), rows = compiled(), weight.shape, len(x)
     size = native.stack_memory(KINDS[kind], layers, rows, width, keep, h is not None)
-    kept = x.new_zeros(size) if closed else x.new_empty(size)  # closed layers write nothing, and equal calls shall have equal results
+    kept = x.new_zeros(size) if closed else x.new_empty(size)  # closed layers write nothing, and equal calls must give equal results
     y, mask = torch.empty_like(x), _mask(closed, layers)
     sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
     addresses = [_address(tensor) for tensor in (mask, weight, bias, x, y, t, h, kept)]
@@ -138,7 +138,7 @@ def stack_forward(
 def stack_backward(
     gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int], *, parameters: bool = True
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The kernel of the gradients of x and, if wanted, of the parameters."""
+    """Call the backward kernel; returns the gradients of x and, if `parameters`, of weight and bias."""
     gy = gy.contiguous()
     native, (layers, height, width), rows, threads = compiled(), weight.shape, len(gy), torch.get_num_threads()
     gx, mask = torch.empty_like(gy), _mask(closed, layers)
@@ -152,7 +152,7 @@ def stack_backward(
 
 
 def stack_in_torch(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int]) -> Tensor:
-    """The same in torch's operators, for gradients of gradients."""
+    """Compute the same with torch's operators, for gradients of gradients."""
     for number, (w, b) in enumerate(zip(weight.unbind(), bias.unbind(), strict=True), start=1):
         if number in closed:
             continue
@@ -166,7 +166,7 @@ def stack_in_torch(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activatio
 def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     x, weight, bias, kept = ctx.saved_tensors
     names = (ctx.kind, ctx.activation, ctx.closed)
-    # What was saved may come back otherwise, through hooks that compress or move it; torch's batches of gradients have no memory.
+    # Hooks may have compressed or moved the saved tensors; batched gradients of torch have no storage.
     usual = torch._C._has_storage(gy) and all(type(tensor) in PLAIN for tensor in (gy, weight, kept))
     if through_registry() and not torch.is_grad_enabled():
         found: tuple[Tensor, Tensor, Tensor] = torch.ops.highwaynet.dense_stack_backward.default(gy, weight, kept, *names)
@@ -213,7 +213,7 @@ def _backward_on_cpu(
     gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
     if not is_kept(kept, weight.contiguous(), kind, len(gy)):
-        raise ValueError("highwaynet::dense_stack_backward was given what another stack kept")
+        raise ValueError("highwaynet::dense_stack_backward: `kept` comes from a stack of another size; pass what dense_stack returned")
     gx, gw, gb = stack_backward(gy, weight.contiguous(), kept, kind, activation, closed)
     assert gw is not None and gb is not None  # noqa: S101, PT018
     return gx, gw, gb
@@ -244,9 +244,7 @@ def _registered_gradients(ctx: Any, gy: Tensor, _: Tensor) -> tuple[Tensor | Non
 
 
 def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
-    raise RuntimeError(
-        "highwaynet::dense_stack_backward has no gradient of its own: set HIGHWAYNET_KERNEL=torch for gradients of gradients"
-    )
+    raise RuntimeError("highwaynet::dense_stack_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
 
 
 LIBRARY.impl("dense_stack", _on_cpu, "CPU")
@@ -258,7 +256,7 @@ torch.library.register_autograd("highwaynet::dense_stack", _registered_gradients
 
 @register_flop_formula(torch.ops.highwaynet.dense_stack)
 def _flops(x: Sequence[int], weight: Sequence[int], *rest: Any, **options: Any) -> int:
-    """For torch's counter: a multiplication and an addition for each sample and weight."""
+    """Count FLOPs for torch's counter: a multiplication and an addition for each sample and weight."""
     return 2 * x[0] * weight[0] * weight[1] * weight[2]
 
 

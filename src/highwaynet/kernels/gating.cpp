@@ -28,7 +28,7 @@ INLINE Gradients gradients(Vector x, Vector h, Vector t, Vector gy) {
   return {gate.rest * gy, state.gradient, (state.value - x) * gy * gate.slope};
 }
 
-// Where one vector's worth of each operand lies. The forward pass leaves gy, gh and gt alone, and its `out` is y; the backward pass's is gx.
+// Addresses of one vector of each operand. The forward pass does not use gy, gh and gt, and its `out` is y; the backward pass's is gx.
 struct Operands {
   const float *x, *h, *t, *gy;
   float *out, *gh, *gt;

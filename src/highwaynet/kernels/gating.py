@@ -1,7 +1,7 @@
 """The gating of a highway layer as one operator, `highwaynet::gate`, with its gradients as another.
 
-y = x + T·(H − x) with H = activation(h), T = sigmoid(t), and h and t the halves of z. torch needs four operators for it and eight for its
-gradients, each of which reads and writes whole tensors. Only x and z are kept for the backward pass.
+y = x + T·(H − x) with H = activation(h), T = sigmoid(t), where h and t are the halves of z. torch needs four operators for it and eight
+for its gradients, and each reads and writes whole tensors. Only x and z are kept for the backward pass.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, 
 
 
 def _fits(x: Tensor, z: Tensor) -> bool:
-    """Whether the values lie in memory as the kernel takes them: float32, channels innermost, and twice as many of them in z."""
+    """Whether type, shape and memory layout are those that the kernel reads: float32, channels innermost, twice as many channels in z."""
     shape, double = x.shape, z.shape
     if x.dtype is not torch.float32 or z.dtype is not torch.float32 or len(shape) != len(double):
         return False
@@ -30,34 +30,35 @@ def _fits(x: Tensor, z: Tensor) -> bool:
 
 
 def can_gate(x: Tensor, z: Tensor) -> bool:
-    """Whether `gate` can take x and z; where it cannot, the readable version in `layers` computes the same.
+    """Whether `gate` accepts x and z; if not, use the readable version in `layers`, which computes the same.
 
-    It takes float32 on the CPU, x of shape (batch, width) or (N, C, H, W) with channels_last memory, z with twice the channels. It takes
-    nothing while a model is exported, so that what is shipped needs no kernel of ours, nor under torch.func and forward-mode gradients.
+    It accepts float32 on the CPU: x of shape (batch, width) or (N, C, H, W) in channels_last format, and z with twice the channels. It
+    accepts nothing while a model is exported, so that exported models need no kernels of this package, nor under torch.func and
+    forward-mode gradients.
 
     Raises:
-        InputError: The environment variable HIGHWAYNET_KERNEL is wrong.
+        InputError: If the environment variable HIGHWAYNET_KERNEL has an unknown value.
     """
     return can_take(x, z) and _fits(x, z)
 
 
 def gate(x: Tensor, z: Tensor, activation: str) -> Tensor:
-    """The highway equation from pre-activations, x + sigmoid(t)·(activation(h) − x), where h and t are the first and second half of z.
+    """Compute the highway equation from pre-activations: x + sigmoid(t)·(activation(h) − x), where h and t are the halves of z.
 
     Exact at both ends: T = 0 gives x and T = 1 gives H, to the bit. The result does not depend on the number of threads.
 
     Args:
-        x: Of shape (batch, width), or (N, C, H, W) with channels_last memory.
-        z: Pre-activations of H, then of T, along the second dimension, of the same form.
+        x: Input of shape (batch, width), or (N, C, H, W) in channels_last format.
+        z: Pre-activations of H, then of T, along the second dimension, in the same format.
         activation: relu, tanh, sigmoid or identity.
 
     Raises:
-        ValueError: `can_gate` is false, or the activation is unknown.
+        ValueError: If `can_gate` is false, or the activation is unknown.
     """
     if activation not in ACTIVATIONS:
         raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
     if not can_gate(x, z):
-        raise ValueError(f"no kernel for x of {_form(x)} and z of {_form(z)}: ask can_gate first")
+        raise ValueError(f"no kernel for x of {_form(x)} and z of {_form(z)}: call can_gate first")
     if through_registry():
         registered: Tensor = torch.ops.highwaynet.gate.default(x, z, activation)
         return registered
@@ -72,7 +73,7 @@ def _form(x: Tensor) -> str:
 
 
 def _forward(x: Tensor, z: Tensor, activation: str) -> Tensor:
-    """The kernel itself; x and z must fit."""
+    """Call the forward kernel; x and z must fit."""
     y, channels = torch.empty_like(x), x.shape[1]
     rows = x.numel() // channels if channels else 0
     compiled().gate(x.data_ptr(), z.data_ptr(), y.data_ptr(), rows, channels, ACTIVATIONS[activation], torch.get_num_threads())
@@ -80,7 +81,7 @@ def _forward(x: Tensor, z: Tensor, activation: str) -> Tensor:
 
 
 def _backward(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
-    """The kernel of the gradients; x, z and gy must fit."""
+    """Call the backward kernel; x, z and gy must fit."""
     gx, gz, channels = torch.empty_like(x), torch.empty_like(z), x.shape[1]
     rows = x.numel() // channels if channels else 0
     addresses = (gy.data_ptr(), x.data_ptr(), z.data_ptr(), gx.data_ptr(), gz.data_ptr())
@@ -89,12 +90,12 @@ def _backward(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor
 
 
 def _arranged(x: Tensor) -> Tensor:
-    """The same values with channels innermost."""
+    """Return the tensor with channels innermost in memory."""
     return x.contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.contiguous_format)
 
 
 def _differentiable_gradients(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
-    """The gradients in torch's operators, for gradients of gradients and for batches of them."""
+    """Compute the gradients with torch's operators, for gradients of gradients and batched gradients."""
     h, t = z.chunk(2, dim=1)
     gate = torch.sigmoid(t)
     gh = gate * gy
@@ -114,10 +115,10 @@ def _differentiable_gradients(gy: Tensor, x: Tensor, z: Tensor, activation: str)
 
 def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor, Tensor, None]:
     x, z = ctx.saved_tensors
-    if torch.is_grad_enabled() or not torch._C._has_storage(gy):  # torch's batches of gradients have no memory of their own
+    if torch.is_grad_enabled() or not torch._C._has_storage(gy):  # batched gradients of torch have no storage
         gx, gz = _differentiable_gradients(gy, x, z, ctx.activation)
     elif not through_registry():
-        # What was saved may come back otherwise, through hooks that compress or move it.
+        # Hooks may have compressed or moved the saved tensors.
         if type(gy) is Tensor and type(x) in PLAIN and type(z) in PLAIN and readable(gy, x, z) and _fits(x, z):
             gx, gz = _backward(_arranged(gy), x, z, ctx.activation)
         else:
@@ -175,7 +176,7 @@ def _fake_gate_backward(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tu
 
 
 def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
-    raise RuntimeError("highwaynet::gate_backward has no gradient of its own: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
+    raise RuntimeError("highwaynet::gate_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
 
 
 LIBRARY.impl("gate", _gate_on_cpu, "CPU")

@@ -26,7 +26,7 @@ struct InstructionSet {
   const DenseLayerKernels *dense_layer;
 };
 
-// What this processor can run, the fastest first.
+// The instruction sets that this processor can run, the fastest first.
 std::vector<InstructionSet> runnable() {
   std::vector<InstructionSet> sets;
 #ifdef HIGHWAYNET_X86
@@ -84,7 +84,7 @@ Activation activation_of(int number) {
 
 void run(GatingRows kernel, const Gating &gating, int64_t rows, int threads) {
   constexpr int64_t smallest_split = 32768;  // elements; below, waking threads takes longer than the work
-  constexpr int64_t parts_per_thread = 4;    // so that a thread that was held up does not hold up the rest
+  constexpr int64_t parts_per_thread = 4;    // so that a delayed thread does not delay the others
   if (rows * gating.channels < smallest_split) threads = 1;
   const int64_t parts = threads > 1 && rows > parts_per_thread * threads ? parts_per_thread * threads : threads > 1 ? rows : 1;
   divide(threads, parts, [&](int64_t part) { kernel(gating, rows * part / parts, rows * (part + 1) / parts); });
@@ -117,7 +117,7 @@ void activation_gradient(uintptr_t gy, uintptr_t y, uintptr_t gz, uintptr_t gb, 
 float cross_entropy(uintptr_t logits, uintptr_t targets, uintptr_t gradient, int64_t rows, int64_t classes) {
   const int64_t *classes_of = pointer<const int64_t>(targets);
   for (int64_t row = 0; row < rows; ++row)
-    if (classes_of[row] < 0 || classes_of[row] >= classes) throw std::invalid_argument("a target is no class");
+    if (classes_of[row] < 0 || classes_of[row] >= classes) throw std::invalid_argument("a target is not a class number");
   return active.dense_layer->cross_entropy(pointer<const float>(logits), classes_of, pointer<float>(gradient), rows, classes);
 }
 
@@ -126,7 +126,7 @@ float cross_entropy(uintptr_t logits, uintptr_t targets, uintptr_t gradient, int
 // Waking threads takes as long as some 100 000 multiplications and additions.
 int useful_threads(const DenseStack &s, int threads) { return double(s.layers) * s.rows * s.width * s.width < 3e5 ? 1 : threads; }
 
-// As many tiles for each thread, none larger than what is worth handing out together.
+// The same number of tiles for each thread, none larger than a thread should take together.
 int64_t tiles_of(int64_t blocks, int threads) {
   const int64_t tiles = pieces(blocks, active.dense_stack->tile * threads) * threads;
   return tiles < blocks ? tiles : blocks;
@@ -166,7 +166,7 @@ int64_t stack_memory(int kind, int64_t layers, int64_t rows, int64_t width, bool
   return keep ? size * (1 + layers * of_each) : size * (2 + (gates ? of_each - 1 : 0));
 }
 
-// y, and T and H where their addresses are not 0.
+// Computes y, and T and H if their addresses are not 0.
 void stack_forward(int kind, int activation, int64_t layers, int64_t rows, int64_t width, uintptr_t closed, uintptr_t weight,
                    uintptr_t bias, uintptr_t x, uintptr_t y, uintptr_t t, uintptr_t h, uintptr_t kept, bool keep, int threads) {
   DenseStack s = stack_of(kind, activation, layers, rows, width, closed, weight, keep, pointer<float>(kept));
@@ -182,7 +182,7 @@ void stack_forward(int kind, int activation, int64_t layers, int64_t rows, int64
   divide(threads, tiles, [&](int64_t i) { active.dense_stack->forward(s, blocks * i / tiles, blocks * (i + 1) / tiles); });
 }
 
-// gx, and gw and gb where their addresses are not 0.
+// Computes gx, and gw and gb if their addresses are not 0.
 void stack_backward(int kind, int activation, int64_t layers, int64_t rows, int64_t width, uintptr_t closed, uintptr_t weight,
                     uintptr_t kept, uintptr_t gy, uintptr_t gx, uintptr_t gw, uintptr_t gb, uintptr_t scratch, int threads) {
   DenseStack s = stack_of(kind, activation, layers, rows, width, closed, weight, true, pointer<float>(kept));
@@ -207,7 +207,7 @@ void stack_backward(int kind, int activation, int64_t layers, int64_t rows, int6
   }
 }
 
-// How many floats the backward pass needs as scratch, with at most so many threads.
+// How many floats the backward pass needs as scratch, with at most this many threads.
 int64_t stack_scratch(int kind, int64_t layers, int64_t rows, int64_t width, int threads) {
   DenseStack s = {};
   s.layers = layers, s.rows = rows, s.width = width, s.kind = static_cast<Kind>(kind);

@@ -1,7 +1,7 @@
-"""The loader of the compiled kernels. It does not import torch, so that the command can name the kernel at once.
+"""Loads the compiled kernels. Does not import torch, so that commands can name the kernel without delay.
 
-The environment variable HIGHWAYNET_KERNEL chooses: `torch` never uses compiled kernels, `native` insists on them, and without it they are
-used where they were built.
+The environment variable HIGHWAYNET_KERNEL chooses: `torch` never uses compiled kernels, `native` requires them. If it is unset, they are
+used if they were built.
 """
 
 import os
@@ -13,10 +13,10 @@ VARIABLE = "HIGHWAYNET_KERNEL"
 
 
 def native_module() -> ModuleType | None:
-    """The compiled module, or None where torch's own operators are to be used.
+    """Return the compiled module, or None if torch's operators are to be used.
 
     Raises:
-        InputError: HIGHWAYNET_KERNEL has an unknown value, or asks for a module that cannot be loaded.
+        InputError: If HIGHWAYNET_KERNEL has an unknown value, or requires a module that cannot be loaded.
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in {"", "native", "torch"}:
@@ -36,6 +36,6 @@ def native_module() -> ModuleType | None:
 
 
 def active_kernel() -> str:
-    """What computes: "native (avx512)", "native (avx2)" and "native (baseline)" are compiled kernels, "torch" is torch's own operators."""
+    """Name what computes: "native (avx512)", "native (avx2)" or "native (baseline)" for compiled kernels, "torch" for torch's operators."""
     module = native_module()
     return "torch" if module is None else f"native ({module.instruction_set()})"

@@ -1,4 +1,4 @@
-"""What the compiled operators share: the loaded module, its threads, and which tensors they can read."""
+"""Shared code of the compiled operators: the loaded module, its threads, and which tensors it can read."""
 
 import ctypes
 import os
@@ -19,14 +19,14 @@ ACTIVATIONS = {"relu": 0, "tanh": 1, "sigmoid": 2, "identity": 3}
 PLAIN = (Tensor, torch.nn.Parameter)
 
 LIBRARY = torch.library.Library("highwaynet", "DEF")
-"""The registry is how torch.compile, fake tensors and dispatch modes see the operators."""
+"""The registration through which torch.compile, fake tensors and dispatch modes see the operators."""
 
 
 def _connect_threads(native: ModuleType) -> None:
     """Let the kernels use the threads of torch's OpenMP runtime: a second runtime would compete with it for the processor.
 
-    Looked up in torch's library, the symbol comes from the runtime that torch itself is linked with. Where there is none, one thread
-    computes.
+    The symbol is looked up in torch's library, so that it comes from the runtime that torch is linked with. If there is none, the kernels
+    use one thread.
     """
     path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     try:
@@ -36,7 +36,7 @@ def _connect_threads(native: ModuleType) -> None:
     native.use_parallel_region(ctypes.cast(region, ctypes.c_void_p).value)
 
 
-# Loaded here, so that torch.compile meets constants. A wrong environment variable is told at the first use, not to whoever imports this.
+# Loaded on import, so that torch.compile sees constants. A wrong environment variable raises on first use, not on import.
 _native: ModuleType | None = None
 _problem: InputError | None = None
 try:
@@ -48,34 +48,34 @@ if _native is not None:
 
 
 def compiled() -> ModuleType:
-    """The compiled module; raises RuntimeError where there is none."""
+    """Return the compiled module; raises RuntimeError if there is none."""
     if _native is None:
-        raise RuntimeError("an operator of highwaynet was called where the compiled kernels are missing or switched off")
+        raise RuntimeError("an operator of highwaynet was called, but the compiled kernels are missing or switched off")
     return _native
 
 
 def _is_exporting() -> bool:
     if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
         return True
-    exporting: bool = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)()  # torch 2.6 cannot tell them apart
+    exporting: bool = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)()  # torch 2.6 cannot distinguish them
     return exporting
 
 
 def readable(*tensors: Tensor) -> bool:
-    """Whether the memory of the tensors holds their values as they are."""
+    """Whether the kernels can read the tensors' values from memory: dense CPU tensors without lazy negation or lazy zeros."""
     return all(
         tensor.is_cpu and tensor.layout is torch.strided and not tensor.is_neg() and not tensor._is_zerotensor() for tensor in tensors
     )
 
 
 def can_take(*tensors: Tensor) -> bool:
-    """Whether compiled operators can be used on these tensors at all; form and type are the operator's own question.
+    """Whether compiled operators can be used on these tensors at all; each operator also checks shapes and types.
 
-    They are not while a model is exported, so that what is shipped needs no kernel of ours, nor under torch.func and forward-mode
+    False while a model is exported, so that exported models need no kernels of this package, and under torch.func and forward-mode
     gradients.
 
     Raises:
-        InputError: The environment variable HIGHWAYNET_KERNEL is wrong.
+        InputError: If the environment variable HIGHWAYNET_KERNEL has an unknown value.
     """
     if _native is None:
         if _problem is not None:
@@ -93,8 +93,8 @@ def can_take(*tensors: Tensor) -> bool:
 def gradients_in_torch(
     function: Callable[..., Tensor], inputs: tuple[Tensor, ...], needed: Sequence[bool], gy: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of function(*inputs) that are needed, in torch's operators: for gradients of gradients, and for batches of them."""
-    with torch.enable_grad():  # aliases: an input may depend on another one, and hooks on inputs are for whoever asked
+    """Return the needed gradients of function(*inputs), with torch's operators: for gradients of gradients and batched gradients."""
+    with torch.enable_grad():  # views: an input may depend on another one, and the user's hooks on inputs must not run here
         inputs = tuple(tensor.view_as(tensor) for tensor in inputs)
         y = function(*inputs)
     wanted = [tensor for tensor, is_needed in zip(inputs, needed, strict=False) if is_needed]
@@ -103,5 +103,5 @@ def gradients_in_torch(
 
 
 def through_registry() -> bool:
-    """Whether somebody looks at operators: torch.compile, or a dispatch mode. A call through torch's registry takes three times as long."""
+    """Whether to call through torch's registry: only if torch.compile or a dispatch mode is active, since it takes three times as long."""
     return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0

@@ -21,7 +21,7 @@ _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:
-    """The function behind a name; raises ValueError for an unknown one."""
+    """Return the activation function of this name; raises ValueError for an unknown one."""
     try:
         return _FUNCTIONS[name]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Convolutional highway layer (Srivastava, Greff and Schmidhuber 2015, section 3): H and T see the same window of the maps."""
+"""Convolutional highway layer (Srivastava, Greff and Schmidhuber 2015, section 3): H and T use the same window of the maps."""
 
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -19,20 +19,20 @@ class ConvHighway(nn.Module):
     """One highway layer on maps: y = H·T + x·C with H = activation(W_H∗x + b_H), T = sigmoid(W_T∗x + b_T).
 
     All parts share one convolution: `weight` (parts·channels, channels, kernel_size, kernel_size) and `bias` (parts·channels) hold H, T
-    and, with an independent carry gate, C below each other. Maps are zero-padded, so that they keep their size, and held channels-last.
+    and, with an independent carry gate, C below each other. Maps are zero-padded to keep their size, and stored in channels_last format.
 
     Args:
         channels: Number of maps, in and out.
         kernel_size: Size of the square window, odd or even.
         activation: relu, tanh, sigmoid or identity.
-        gate_bias: Start value of b_T, or "auto": −depth/10 within [−4, −1]. An independent carry gate starts at −gate_bias.
-        depth: Layers of the whole network, for "auto"; 1 where it is left out.
+        gate_bias: Initial value of b_T, or "auto": −depth/10 within [−4, −1]. The bias of an independent carry gate starts at −gate_bias.
+        depth: Number of layers of the whole network, for "auto"; 1 by default.
         carry: "coupled" (C = 1 − T, as in the paper's experiments) or "independent".
-        init: How W_H starts.
-        gate_init: How W_T (and W_C) start. By default as W_H, but glorot-normal where that is he: He's factor 2 makes up for what
-            ReLU cuts off, and a gate has none. The authors' released networks use he for both.
+        init: Initialisation of W_H.
+        gate_init: Initialisation of W_T (and W_C). By default that of W_H, or glorot-normal if that is he: He's factor 2 makes up for the
+            half that ReLU sets to zero, and a gate has no ReLU. The authors' released networks use he for both.
         init_std: Standard deviation for ``init="normal"``.
-        generator: Where the weights come from; torch's global generator if None.
+        generator: Random generator for the weights; torch's global generator if None.
 
     >>> sum(p.numel() for p in ConvHighway(16).parameters())
     4640
@@ -93,7 +93,7 @@ class ConvHighway(nn.Module):
 
     @property
     def gate_bias(self) -> Tensor:
-        """The transform gate biases b_T, a view of shape (1, channels): a layer and its maps, as in a dense stack."""
+        """The transform gate biases b_T, a view of shape (1, channels), with a layer axis as in a dense stack."""
         return self.bias[None, self.channels : 2 * self.channels]
 
     @property
@@ -103,12 +103,12 @@ class ConvHighway(nn.Module):
 
     @property
     def carry_bias(self) -> Tensor:
-        """The biases of an independent carry gate, a view of shape (1, channels); a coupled one has none, (1, 0)."""
+        """The biases of an independent carry gate, a view of shape (1, channels); (1, 0) if coupled."""
         return self.bias[None, 2 * self.channels :]
 
     @property
     def carry_weight(self) -> Tensor:
-        """The weights of an independent carry gate, (1, channels, channels, kernel_size, kernel_size); if coupled none, (1, 0, …)."""
+        """The weights of an independent carry gate, (1, channels, channels, kernel_size, kernel_size); (1, 0, …) if coupled."""
         return self.weight[None, 2 * self.channels :]
 
     @overload
@@ -121,7 +121,7 @@ class ConvHighway(nn.Module):
     def forward(self, x: Tensor, return_gates: bool) -> Tensor | tuple[Tensor, ...]: ...
 
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
-        """The output y; with `return_gates` also T, and C of an independent carry gate, all of the shape of x.
+        """Compute the output y; with `return_gates` also T, and C if the carry gate is independent, all of the shape of x.
 
         Args:
             x: Maps (batch, channels, height, width).
@@ -138,7 +138,7 @@ class ConvHighway(nn.Module):
         if self.carry == "coupled" and not return_gates and self.observer is None and can_gate(x, z):
             return gate(x, z, self.activation)
         h, *pre_gates = z.split(self.channels, dim=1)
-        # Made dense first: on a slice of few channels the sigmoid would be computed one number at a time.
+        # Made contiguous first: on a slice of few channels, torch computes the sigmoid one number at a time.
         opened = tuple(torch.sigmoid(channels_last(pre_gate)) for pre_gate in pre_gates)
         h = self._act(h)
         y = mix(x, h, *opened)

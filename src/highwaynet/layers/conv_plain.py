@@ -1,4 +1,4 @@
-"""Convolutional plain layer y = activation(W∗x + b): the layer that changes the number of maps, and the twin of a highway layer."""
+"""Convolutional plain layer y = activation(W∗x + b): changes the number of maps, and is the twin of a highway layer."""
 
 from typing import TYPE_CHECKING
 
@@ -14,19 +14,19 @@ from highwaynet.layers.old_calls import accepts_old
 
 
 class ConvPlain(nn.Module):
-    """A convolution, batch norm if wanted, and an activation.
+    """A convolution, optional batch norm, and an activation.
 
     Args:
         in_channels: Channels of the input.
         out_channels: Channels of the output.
         kernel_size: Size of the square window.
         stride: Step of the window.
-        padding: Zeros on each side, or "same": as many as keep the size at stride 1.
+        padding: Number of zeros on each side, or "same", which keeps the size at stride 1.
         activation: relu, tanh, sigmoid or identity.
-        norm: Batch norm between convolution and activation; its shift takes the place of the bias b.
-        init: How W starts; b starts at 0.
+        norm: Whether to add batch norm between convolution and activation; its shift replaces the bias b.
+        init: Initialisation of W; b starts at 0.
         init_std: Standard deviation for ``init="normal"``.
-        generator: Where the weights come from; torch's global generator if None.
+        generator: Random generator for the weights; torch's global generator if None.
 
     >>> ConvPlain(3, 16, 5, padding=0)(torch.zeros(2, 3, 28, 28)).shape
     torch.Size([2, 16, 24, 24])
@@ -87,7 +87,7 @@ class ConvPlain(nn.Module):
     kernel = kernel_size  # the old name; it gives no warning, since torch.jit.trace reads all attributes
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
+        """Map (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
         z = convolve(x, self.weight, self.bias, stride=self.stride, padding=self.padding)
         y = self._act(z if self.norm is None else self.norm(z))
         if self.observer is not None:

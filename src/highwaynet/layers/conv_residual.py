@@ -15,21 +15,21 @@ from highwaynet.layers.shape_change import PadChannels, Subsample
 
 
 class ConvResidual(nn.Module):
-    """Two 3×3 convolutions around which x is carried: y = relu(shortcut(x) + F(x)).
+    """Two 3×3 convolutions F with a shortcut: y = relu(shortcut(x) + F(x)).
 
-    Closed by a lesion, the block gives shortcut(x).
+    If a lesion closes the block, it returns shortcut(x).
 
     Args:
         in_channels: Channels of the input.
-        out_channels: Channels of the output; the input's by default.
+        out_channels: Channels of the output; by default as many as the input has.
         stride: Step of the first convolution.
-        norm: Batch norm behind each convolution, in place of its bias.
-        shortcut: How x changes shape where it must: "pad" (sub-sampled, zero maps added) or "project" (a 1×1 convolution).
-        init: How the weights start.
+        norm: Whether to add batch norm after each convolution, instead of a bias.
+        shortcut: How x changes shape if it has to: "pad" (sub-sampled, zero maps added) or "project" (a 1×1 convolution).
+        init: Initialisation of the weights.
         init_std: Standard deviation for ``init="normal"``.
-        start_scale: Factor of the second convolution's start weights. Without batch norm, blocks that add as much as they carry make the
-            maps grow exponentially with depth: 1/√blocks keeps them in bounds.
-        generator: Where the weights come from; torch's global generator if None.
+        start_scale: Factor for the initial weights of the second convolution. Without batch norm, blocks that add as much as they carry
+            make the maps grow exponentially with depth; 1/√blocks prevents this.
+        generator: Random generator for the weights; torch's global generator if None.
 
     >>> ConvResidual(16, 32, stride=2)(torch.zeros(2, 16, 8, 8)).shape
     torch.Size([2, 32, 4, 4])
@@ -79,7 +79,7 @@ class ConvResidual(nn.Module):
             self.second.weight.mul_(self.start_scale)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Reinitialize the parameters of all convolutions, in their order."""
+        """Reinitialize the parameters of all convolutions, in order of execution."""
         for module in (self.first, self.second, self.shortcut):
             if isinstance(module, ConvPlain):
                 module.reset_parameters(generator)
@@ -96,7 +96,7 @@ class ConvResidual(nn.Module):
         return self.first.out_channels
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
+        """Map (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
         carried: Tensor = self.shortcut(x)
         if self.closed_layers:
             if self.observer is not None:

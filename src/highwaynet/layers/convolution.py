@@ -1,4 +1,4 @@
-"""What all convolutional layers share: the memory layout and the padding."""
+"""Shared code of the convolutional layers: memory layout and padding."""
 
 from typing import Literal
 
@@ -7,15 +7,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Padding = int | Literal["same"]
-"""Zeros on each side, or as many as keep the size of the maps at stride 1."""
+"""Number of zeros on each side, or "same", which keeps the size of the maps at stride 1."""
 
 
 def channels_last(x: Tensor) -> Tensor:
-    """Maps (batch, channels, height, width) with the channels innermost in memory, where CPU convolutions are fastest.
+    """Return maps (batch, channels, height, width) in channels_last format, which is fastest for convolutions on the CPU.
 
-    Maps of one channel or one pixel are dense in either layout; their strides, too, are made to say which is meant.
+    Maps of one channel or one pixel are contiguous in both formats; their strides are set to those of channels_last, too.
     """
-    if torch._C._are_functorch_transforms_active():  # torch.func knows one layout
+    if torch._C._are_functorch_transforms_active():  # torch.func supports only one layout
         return x
     channels, height, width = x.shape[1:]
     strides = (channels * height * width, 1, channels * width, channels)
@@ -26,7 +26,7 @@ def channels_last(x: Tensor) -> Tensor:
 
 
 def check_window(kernel_size: int, padding: Padding = "same", stride: int = 1) -> None:
-    """Raise ValueError for an impossible window."""
+    """Raise ValueError if this window cannot be used."""
     if kernel_size < 1:
         raise ValueError(f"kernel_size = {kernel_size}: must be at least 1")
     if padding == "same" and stride > 1 and kernel_size % 2 == 0:
@@ -34,7 +34,7 @@ def check_window(kernel_size: int, padding: Padding = "same", stride: int = 1) -
 
 
 def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: int = 1, padding: Padding = "same") -> Tensor:
-    """A convolution on maps held channels-last; raises ValueError if their number is not the weight's."""
+    """Convolve maps in channels_last format; raises ValueError if x has not the channels of the weight."""
     if x.ndim != 4 or x.shape[1] != weight.shape[1]:
         raise ValueError(f"maps of shape {tuple(x.shape)}: this layer takes (batch, {weight.shape[1]}, height, width)")
     if padding == "same":

@@ -1,6 +1,6 @@
 """Dense highway layers, one or many (Srivastava, Greff and Schmidhuber 2015, section 3.1).
 
-This file is the readable specification of a highway stack: what a fused kernel computes must equal it.
+This file is the readable specification of a highway stack: the fused kernels must compute the same.
 """
 
 from collections.abc import Iterable
@@ -28,16 +28,16 @@ class DenseHighway(nn.Module):
 
     Args:
         width: Number of blocks.
-        layers: Number of layers. None is a single layer whose gates come without a leading layer axis.
+        layers: Number of layers. None means a single layer whose gates are returned without a leading layer axis.
         activation: tanh, relu, sigmoid or identity.
-        gate_bias: Start value of b_T, or "auto": a rule of the depth, see `auto_gate_bias`. An independent carry gate starts at
-            −gate_bias, so that C starts near 1 − T.
-        depth: Layers of the whole network, for "auto", where they are not all in this module; by default the layers here.
+        gate_bias: Initial value of b_T, or "auto", which follows from the depth, see `auto_gate_bias`. The bias of an independent carry
+            gate starts at −gate_bias, so that C starts near 1 − T.
+        depth: Number of layers of the whole network, for "auto"; by default the layers of this module.
         carry: "coupled" (C = 1 − T, as in the paper's experiments) or "independent".
-        init: How W_H and W_T (and W_C) start, each with its own fans. With "he" the gates start with glorot-normal: He's factor 2 makes
-            up for what ReLU cuts off, and a gate has none.
+        init: Initialisation of W_H and W_T (and W_C), each with its own fans. With "he" the gates use glorot-normal: He's factor 2 makes
+            up for the half that ReLU sets to zero, and a gate has no ReLU.
         init_std: Standard deviation for ``init="normal"``.
-        generator: Where the weights come from; torch's global generator if None.
+        generator: Random generator for the weights; torch's global generator if None.
 
     >>> y, t = DenseHighway(50)(torch.zeros(1, 50), return_gates=True)
     >>> round(t.mean().item(), 4)  # sigmoid(−1): a single layer starts at gate bias −1
@@ -89,12 +89,12 @@ class DenseHighway(nn.Module):
 
     @property
     def num_layers(self) -> int:
-        """How many layers the module holds."""
+        """Number of layers of this module."""
         return self.weight.shape[0]
 
     @property
     def kernel_kind(self) -> str | None:
-        """Its name among the compiled operators, which know no independent carry gate."""
+        """Its name in the compiled operators; None with an independent carry gate, which they do not support."""
         return "highway" if self.carry == "coupled" else None
 
     @property
@@ -109,12 +109,12 @@ class DenseHighway(nn.Module):
 
     @property
     def carry_bias(self) -> Tensor:
-        """The biases of an independent carry gate, a view of shape (layers, width); a coupled one has none, (layers, 0)."""
+        """The biases of an independent carry gate, a view of shape (layers, width); (layers, 0) if coupled."""
         return self.bias[:, 2 * self.width :]
 
     @property
     def carry_weight(self) -> Tensor:
-        """The weights of an independent carry gate, a view of shape (layers, width, width); a coupled one has none, (layers, 0, width)."""
+        """The weights of an independent carry gate, a view of shape (layers, width, width); (layers, 0, width) if coupled."""
         return self.weight[:, 2 * self.width :]
 
     @overload
@@ -127,11 +127,11 @@ class DenseHighway(nn.Module):
     def forward(self, x: Tensor, return_gates: bool) -> Tensor | tuple[Tensor, ...]: ...
 
     def forward(self, x: Tensor, return_gates: bool = False) -> Tensor | tuple[Tensor, ...]:
-        """The output y of the last layer; with `return_gates` also T, and C of an independent carry gate.
+        """Compute the output y of the last layer; with `return_gates` also T, and C if the carry gate is independent.
 
         Args:
-            x: Of shape (..., width).
-            return_gates: Return (y, T) or (y, T, C), gates of shape (layers, ..., width), or (..., width) of a single layer.
+            x: Input of shape (..., width).
+            return_gates: Return (y, T) or (y, T, C), with gates of shape (layers, ..., width), or (..., width) for a single layer.
         """
         if self.observer is not None:
             return self._observed(x, self.observer, return_gates)
@@ -152,7 +152,7 @@ class DenseHighway(nn.Module):
         __call__ = forward
 
     def _with_gates(self, y: Tensor, gates: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        """What is returned with the gates of each layer."""
+        """Combine the output and the gates of each layer into the return value."""
         if self.single:
             return y, *gates[0]
         if not gates:
@@ -161,7 +161,7 @@ class DenseHighway(nn.Module):
         return y, *(torch.stack(gate) for gate in zip(*gates, strict=True))
 
     def _observed(self, x: Tensor, observer: Observer, return_gates: bool) -> Tensor | tuple[Tensor, ...]:
-        """As `forward`, telling the observer about each layer."""
+        """Do what `forward` does, and call the observer for each layer."""
         found, gates = fused_inside(self, x), []
         for number in range(1, self.num_layers + 1):
             if found is None:
@@ -175,21 +175,21 @@ class DenseHighway(nn.Module):
         return self._with_gates(x, gates) if return_gates else x
 
     def _inside(self, number: int, x: Tensor) -> tuple[Tensor, ...]:
-        """Output, block state and gates of one layer, closed or not."""
+        """Return output, block state and gates of one layer, closed or not."""
         if number in self.closed_layers:
             zeros = torch.zeros_like(x)
             return (x, zeros, zeros) if self.carry == "coupled" else (x, zeros, zeros, torch.ones_like(x))
         return self._layer(x, self.weight[number - 1], self.bias[number - 1])
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
-        """One layer's output, block state and gates."""
+        """Return output, block state and gates of one open layer."""
         z = F.linear(x, weight, bias)  # (..., parts·width)
         h, *pre_gates = z.split(self.width, dim=-1)
         h, gates = self._act(h), tuple(torch.sigmoid(gate) for gate in pre_gates)
         return mix(x, h, *gates), h, *gates  # (..., width) each
 
     def without(self, layers: Iterable[int]) -> "DenseHighway":
-        """A new stack that lacks these layers (numbered from 1); equal to closing them, and cheaper."""
+        """Return a new stack without these layers (numbered from 1); it computes the same as closing them, in less time."""
         shorter = without_layers(self, layers)
         shorter.single, shorter.closed_layers = False, frozenset()
         return shorter

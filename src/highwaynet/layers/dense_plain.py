@@ -1,4 +1,4 @@
-"""Dense plain layers y = H(x), one or many: the paper's rival of highway layers, and its way to change the width."""
+"""Dense plain layers y = H(x), one or many: what the paper compares highway layers with, and its way to change the width."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -24,9 +24,9 @@ class DensePlain(nn.Module):
         out_features: Size of the output; that of the input by default. Only a single layer can change the size.
         layers: Number of layers.
         activation: tanh, relu, sigmoid or identity.
-        init: How W starts; b starts at 0.
+        init: Initialisation of W; b starts at 0.
         init_std: Standard deviation for ``init="normal"``.
-        generator: Where the weights come from; torch's global generator if None.
+        generator: Random generator for the weights; torch's global generator if None.
 
     >>> import torch
     >>> DensePlain(784, 50)(torch.zeros(2, 784)).shape
@@ -78,13 +78,13 @@ class DensePlain(nn.Module):
 
     @property
     def num_layers(self) -> int:
-        """How many layers the module holds."""
+        """Number of layers of this module."""
         return self.weight.shape[0]
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (..., in_features) to (..., out_features)."""
+        """Map (..., in_features) to (..., out_features)."""
         _, rows, columns = self.weight.shape
-        if rows != columns:  # a single layer; a view's backward copies nothing
+        if rows != columns:  # a single layer; view, because its backward pass copies nothing
             weight, bias = self.weight.view(rows, columns), self.bias.view(-1)
             wide = dense_layer(x, weight, bias, self.activation) if can_layer(x, weight, bias) else self._layer(x, weight, bias)
             if self.observer is not None:
@@ -100,7 +100,7 @@ class DensePlain(nn.Module):
         __call__ = forward
 
     def _observed(self, x: Tensor, observer: Observer) -> Tensor:
-        """As `forward`, telling the observer about each layer."""
+        """Do what `forward` does, and call the observer for each layer."""
         found = fused_inside(self, x)
         for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
             x = self._layer(x, weight, bias) if found is None else found[1][number - 1]
@@ -111,7 +111,7 @@ class DensePlain(nn.Module):
         return self._act(F.linear(x, weight, bias))
 
     def without(self, layers: Iterable[int]) -> "DensePlain":
-        """A new stack that lacks these layers, numbered from 1."""
+        """Return a new stack without these layers, numbered from 1."""
         return without_layers(self, layers)
 
     def extra_repr(self) -> str:

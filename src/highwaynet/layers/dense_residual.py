@@ -23,9 +23,9 @@ class DenseResidual(nn.Module):
         width: Number of units.
         layers: Number of layers.
         activation: tanh, relu, sigmoid or identity.
-        init: How W starts; b starts at 0.
+        init: Initialisation of W; b starts at 0.
         init_std: Standard deviation for ``init="normal"``.
-        generator: Where the weights come from; torch's global generator if None.
+        generator: Random generator for the weights; torch's global generator if None.
 
     >>> import torch
     >>> DenseResidual(50, layers=3)(torch.zeros(2, 50)).shape
@@ -62,11 +62,11 @@ class DenseResidual(nn.Module):
 
     @property
     def num_layers(self) -> int:
-        """How many layers the module holds."""
+        """Number of layers of this module."""
         return self.weight.shape[0]
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (..., width) to the same shape; a closed layer copies its input."""
+        """Map (..., width) to the same shape; a closed layer copies its input."""
         if self.observer is not None:
             return self._observed(x, self.observer)
         if (y := fused(self, x)) is not None:
@@ -77,7 +77,7 @@ class DenseResidual(nn.Module):
         __call__ = forward
 
     def _observed(self, x: Tensor, observer: Observer) -> Tensor:
-        """As `forward`, telling the observer about each layer; the state is what the layer adds."""
+        """Do what `forward` does, and call the observer for each layer; the state is what the layer adds."""
         found = fused_inside(self, x)
         for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
             closed = number in self.closed_layers
@@ -93,7 +93,7 @@ class DenseResidual(nn.Module):
         return x + self._act(F.linear(x, weight, bias))
 
     def without(self, layers: Iterable[int]) -> "DenseResidual":
-        """A new stack that lacks these layers, numbered from 1; equal to closing them, and cheaper."""
+        """Return a new stack without these layers, numbered from 1; it computes the same as closing them, in less time."""
         shorter = without_layers(self, layers)
         shorter.closed_layers = frozenset()
         return shorter

@@ -1,4 +1,4 @@
-"""Dropout that several processes can share."""
+"""Dropout that does not depend on the number of processes."""
 
 from typing import TYPE_CHECKING
 
@@ -9,13 +9,13 @@ from highwaynet.base.share import Share
 
 
 class Dropout(nn.Module):
-    """As `nn.Dropout`: in training, each value is 0 with probability p and else divided by 1 − p.
+    """Like `nn.Dropout`: in training, each value is set to 0 with probability p, and otherwise divided by 1 − p.
 
-    The mask is drawn for the whole batch, also where this process has a share of it: N processes drop what one would.
+    The mask is drawn for the whole batch, even if this process has only a share of it: N processes drop the same values as one.
     """
 
     share: Share | None = None
-    """Which part of the batch the inputs are; None: all of it."""
+    """Which part of the batch the inputs are; None means the whole batch."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -24,11 +24,11 @@ class Dropout(nn.Module):
         self.p = p
 
     def is_active(self) -> bool:
-        """Whether it changes anything."""
+        """Whether it changes its input: in training, with p above 0."""
         return self.training and self.p > 0
 
     def forward(self, x: Tensor) -> Tensor:
-        """The values that are left."""
+        """Apply dropout to x, whose first axis is the samples."""
         if not self.is_active():
             return x
         share = self.share or Share.of(len(x))

@@ -1,4 +1,4 @@
-"""The transform gate's start value and the gating itself (Srivastava, Greff and Schmidhuber 2015, equations 2 and 3)."""
+"""The initial transform gate bias, and the highway equation (Srivastava, Greff and Schmidhuber 2015, equations 2 and 3)."""
 
 import math
 from typing import Literal, get_args
@@ -14,14 +14,14 @@ GateBias = float | Literal["auto"]
 
 @accepts_old(convolutional=Changed("family", lambda convolutional: "convolutional" if convolutional else "dense"))
 def auto_gate_bias(depth: int, *, family: FamilyName = "dense") -> float:
-    """The start value b_T of the transform gate biases for a network of this depth.
+    """Return the initial transform gate bias b_T for a network of this depth.
 
-    Convolutional networks follow the paper's guideline, −1, −2, −3 at about 10, 20, 30 layers: −depth/10, within [−4, −1].
+    Convolutional networks use the paper's guideline, −1, −2, −3 at about 10, 20, 30 layers: −depth/10, within [−4, −1].
 
-    Dense networks follow −1 − 3·log10(depth/10), within the paper's range [−10, −1]: −1 up to 10 layers, −4 at 100, −7 at 1000. That is
-    near the best start value at each depth up to 100 (benchmarks/gate_bias_rule.py, results/gate-bias-rule.json), and lets 200, 500 and
-    1000 layers learn in their first epoch, where 200 layers with −4 have hardly begun (results/deep-gate-bias). With a bias too high for
-    its depth a network does not begin to learn, with one too low it begins later.
+    Dense networks use −1 − 3·log10(depth/10), within the paper's range [−10, −1]: −1 up to 10 layers, −4 at 100, −7 at 1000. This is
+    near the best value at each depth up to 100 (benchmarks/gate_bias_rule.py, results/gate-bias-rule.json). Networks of 200, 500 and
+    1000 layers learn in their first epoch with it, whereas 200 layers with −4 hardly do (results/deep-gate-bias). If the bias is too high
+    for the depth, a network does not start to learn; if it is too low, it starts later.
 
     Args:
         depth: Number of layers of the whole network.
@@ -42,7 +42,7 @@ def auto_gate_bias(depth: int, *, family: FamilyName = "dense") -> float:
 
 
 def resolve_gate_bias(gate_bias: GateBias, depth: int, *, family: FamilyName = "dense") -> float:
-    """A number as it is, ``"auto"`` by the rule of depth; raises ValueError for anything else."""
+    """Return a number unchanged and ``"auto"`` as the value for this depth; raises ValueError for anything else."""
     if gate_bias == "auto":
         return auto_gate_bias(depth, family=family)
     if not isinstance(gate_bias, int | float) or not math.isfinite(gate_bias):
@@ -51,10 +51,10 @@ def resolve_gate_bias(gate_bias: GateBias, depth: int, *, family: FamilyName = "
 
 
 def mix(x: Tensor, h: Tensor, t: Tensor, c: Tensor | None = None) -> Tensor:
-    """The highway equation y = H·T + x·C, coupled (C = 1 − T) where `c` is None.
+    """Compute the highway equation y = H·T + x·C, coupled (C = 1 − T) if `c` is None.
 
-    The coupled form is exact at both ends: T = 0 gives x and T = 1 gives H, to the bit. The result has the type of x: under mixed precision
-    the carried values are not rounded on their way.
+    The coupled form is exact at both ends: T = 0 gives x and T = 1 gives H, to the bit. The result has the type of x, so that mixed
+    precision does not round the carried values.
     """
     h, t, c = h.to(x.dtype), t.to(x.dtype), None if c is None else c.to(x.dtype)
     if c is None:

@@ -1,4 +1,4 @@
-"""Ways to start a weight matrix: Glorot & Bengio 2010, He et al. 2015, Saxe et al. 2014, and a plain gaussian.
+"""Initialisation of weight matrices: Glorot & Bengio 2010, He et al. 2015, Saxe et al. 2014, and a normal distribution.
 
 All are zero-mean. Glorot and orthogonal use gain 1, He uses the fan-in and the gain of ReLU.
 """
@@ -16,8 +16,8 @@ def initialise_(weight: Tensor, init: Init, *, std: float = DEFAULT_STD, generat
     Args:
         weight: The matrix of a single layer, or a view of it. H and T of one layer are filled separately.
         init: The name of the scheme; raises ValueError for an unknown one.
-        std: Standard deviation, used by ``"normal"`` alone.
-        generator: Where the numbers come from; torch's global generator if None.
+        std: Standard deviation, used only by ``"normal"``.
+        generator: Random generator; torch's global generator if None.
     """
     if init == "glorot-uniform":
         return nn.init.xavier_uniform_(weight, generator=generator)

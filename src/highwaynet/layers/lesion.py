@@ -1,6 +1,6 @@
 """Closing layers: a lesioned layer copies its input (T = 0 and C = 1). Srivastava et al. 2015, section 4.2.
 
-Every gated module implements one small protocol instead of hooks, which could not see inside a fused stack.
+Closable modules implement a small protocol. Hooks would not work, because they cannot see inside a fused stack.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,32 +20,32 @@ class Closable(Protocol):
 
     @property
     def num_layers(self) -> int:
-        """How many layers the module holds."""
+        """Number of layers of this module."""
         ...
 
 
 def closable_modules(model: nn.Module) -> list[Closable]:
-    """All gated modules of a model, in the order in which they were registered."""
+    """Return all closable modules of a model, in the order in which they were registered."""
     found = [module for module in model.modules() if isinstance(module, Closable)]
-    # What torch.compile returns answers for the module inside it, which would be counted twice.
+    # The wrapper that torch.compile returns has the attributes of the module inside it, which would be counted twice.
     return [module for module in found if not isinstance(getattr(module, "_orig_mod", None), nn.Module)]
 
 
 def count_layers(model: nn.Module) -> int:
-    """How many layers of a model can be closed."""
+    """Count the layers of a model that can be closed."""
     return sum(module.num_layers for module in closable_modules(model))
 
 
 @contextmanager
 def lesion(model: nn.Module, layers: Iterable[int]) -> Iterator[nn.Module]:
-    """Close layers of a model, so that they copy their input, until the end of the `with` block; they are then open again.
+    """Close layers of a model until the end of the `with` block: they copy their input, and are open again afterwards.
 
     Args:
         model: Anything that contains highway or residual layers of this package, or is one.
         layers: Numbers from 1, counted over all such layers in the order in which their modules were registered.
 
     Raises:
-        ValueError: If a number does not exist; the model is unchanged then.
+        ValueError: If a number does not exist; the model then stays unchanged.
 
     >>> import torch
     >>> from highwaynet import DenseHighway

@@ -14,7 +14,7 @@ from highwaynet.layers.old_calls import accepts_old
 
 
 def _largest(z: Tensor, pieces: int) -> Tensor:
-    """Over the pieces that lie one after the other on axis 1."""
+    """Return the maximum over the pieces, which follow each other on axis 1."""
     first, *others = z.chunk(pieces, dim=1)
     for other in others:
         first = torch.maximum(first, other)
@@ -30,15 +30,15 @@ def _told(observer: Observer | None, y: Tensor) -> Tensor:
 class DenseMaxout(nn.Module):
     """Dense maxout layer: y_i = max_j (W_ij·x + b_ij).
 
-    `weight` (pieces·out_features, in_features) and `bias` (pieces·out_features) hold piece below piece.
+    `weight` (pieces·out_features, in_features) and `bias` (pieces·out_features) hold the pieces below each other.
 
     Args:
         in_features: Size of the input.
         out_features: Number of units.
-        pieces: Linear pieces of each unit.
-        init: How each piece's weights start; biases start at 0.
+        pieces: Number of linear pieces of each unit.
+        init: Initialisation of the weights of each piece; biases start at 0.
         init_std: Standard deviation for ``init="normal"``.
-        generator: Where the weights come from; torch's global generator if None.
+        generator: Random generator for the weights; torch's global generator if None.
 
     >>> sum(p.numel() for p in DenseMaxout(64, 500, pieces=2).parameters())
     65000
@@ -78,7 +78,7 @@ class DenseMaxout(nn.Module):
         return self.weight.shape[0] // self.pieces
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (batch, in_features) to (batch, out_features)."""
+        """Map (batch, in_features) to (batch, out_features)."""
         return _told(self.observer, _largest(F.linear(x, self.weight, self.bias), self.pieces))
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
@@ -92,17 +92,17 @@ class DenseMaxout(nn.Module):
 class ConvMaxout(nn.Module):
     """Convolutional maxout layer: the maximum of several convolutions, map by map.
 
-    `weight` (pieces·out_channels, in_channels, kernel_size, kernel_size) and `bias` (pieces·out_channels) hold piece below piece.
+    `weight` (pieces·out_channels, in_channels, kernel_size, kernel_size) and `bias` (pieces·out_channels) hold the pieces below each other.
 
     Args:
         in_channels: Channels of the input.
         out_channels: Channels of the output.
         kernel_size: Size of the square window.
-        pieces: Linear pieces of each map.
-        padding: Zeros on each side, or "same".
-        init: How each piece's weights start; biases start at 0.
+        pieces: Number of linear pieces of each map.
+        padding: Number of zeros on each side, or "same", which keeps the size.
+        init: Initialisation of the weights of each piece; biases start at 0.
         init_std: Standard deviation for ``init="normal"``.
-        generator: Where the weights come from; torch's global generator if None.
+        generator: Random generator for the weights; torch's global generator if None.
 
     >>> ConvMaxout(3, 16)(torch.zeros(1, 3, 8, 8)).shape
     torch.Size([1, 16, 8, 8])
@@ -153,7 +153,7 @@ class ConvMaxout(nn.Module):
     kernel = kernel_size  # the old name; it gives no warning, since torch.jit.trace reads all attributes
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
+        """Map (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
         return _told(self.observer, _largest(convolve(x, self.weight, self.bias, padding=self.padding), self.pieces))
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any

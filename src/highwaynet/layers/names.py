@@ -1,4 +1,4 @@
-"""The names of activations, initialisations, carry gates, shortcuts and families of layers; free of torch, so that specs load at once."""
+"""The names of activations, initialisations, carry gates, shortcuts and families. Does not import torch, so that specs load fast."""
 
 from typing import Literal
 

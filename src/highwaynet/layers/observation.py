@@ -1,7 +1,7 @@
-"""Looking at what layers compute, in any model that contains layers of ours.
+"""Recording what layers compute, in any model that contains layers of this package.
 
-Observation is a protocol, not a hook: hooks cannot see inside a stack that is one module. Every layer of ours has an `observer`, None as a
-rule, and tells it what each of its layers computed; `observe` puts one there and takes it away again.
+Observation is a protocol, not a hook: hooks cannot see inside a stack that is one module. Every module of this package has an `observer`,
+usually None, and calls it with what each of its layers computed. `observe` sets the observer and removes it again.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,36 +14,36 @@ from torch import Tensor, nn
 from highwaynet.layers.lesion import closable_modules
 
 Quantity = Literal["transform", "carry", "state", "output"]
-"""Transform gates T, carry gates C (1 − T where they are coupled), block states H, block outputs y."""
+"""Transform gates T, carry gates C (1 − T if they are coupled), block states H, block outputs y."""
 
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 
 
 class Observer(Protocol):
-    """Told what one layer of a module computed."""
+    """A callable that receives what one layer of a module computed."""
 
     def __call__(
         self, number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None, axis: int = -1
     ) -> None:
-        """`number` counts from 1 within the module; `axis` holds the blocks or maps; coupled carry gates are left out."""
+        """`number` counts from 1 within the module; `axis` is that of the blocks or maps; `carry` is None if the gates are coupled."""
 
 
 @runtime_checkable
 class Observable(Protocol):
-    """A module that tells its observer what each of its layers computes."""
+    """A module that calls its observer with what each of its layers computes."""
 
     observer: Observer | None
 
     @property
     def num_layers(self) -> int:
-        """How many layers the module holds."""
+        """Number of layers of this module."""
         ...
 
 
 class Recording:
-    """What was seen of one quantity of one layer: moments, in double precision, or the values themselves, from which moments are taken.
+    """What was recorded of one quantity of one layer: moments in double precision (streaming), or the values, from which they follow.
 
-    Pixels of maps count as samples of their map.
+    Each pixel of a map counts as a sample.
     """
 
     def __init__(self, *, keep: bool) -> None:
@@ -54,7 +54,7 @@ class Recording:
         self._class_counts = torch.zeros(0, dtype=torch.float64)
 
     def add(self, values: Tensor, labels: Tensor | None, axis: int = -1) -> None:
-        """Count a batch, whose first axis is the samples and `axis` the blocks or maps; a single axis is one sample."""
+        """Add a batch, whose first axis is the samples and `axis` the blocks or maps; a tensor with one axis is one sample."""
         values = values.detach().cpu()
         values = values[None] if values.dim() == 1 else values
         if self._kept is not None:
@@ -69,7 +69,7 @@ class Recording:
             self._mean, self._squares = rows.new_zeros(width), rows.new_zeros(width)
         mean = rows.mean(dim=(0, 1))
         squares = (rows - mean).square().sum(dim=(0, 1))
-        # Chan, Golub and LeVeque's rule for putting two parts together
+        # Chan, Golub and LeVeque's update for combining two parts
         total = self._count + count
         step = mean - self._mean
         self._squares = self._squares + squares + step.square() * (self._count * count / total)
@@ -87,7 +87,7 @@ class Recording:
         self._class_counts.index_add_(0, labels, torch.full((len(labels),), float(places), dtype=torch.float64))
 
     def _moments(self) -> "Recording":
-        """The recording that has counted: this one, or one made of the values."""
+        """Return the recording with moments: this one, or a new one made from the values."""
         if self._kept is None:
             return self
         counted = Recording(keep=False)
@@ -97,7 +97,7 @@ class Recording:
 
     @property
     def count(self) -> int:
-        """How many samples were seen, each pixel of a map counted."""
+        """Number of recorded samples; each pixel of a map counts."""
         return self._moments()._count
 
     @property
@@ -113,38 +113,38 @@ class Recording:
 
     @property
     def class_mean(self) -> Tensor:
-        """The mean of each class, (classes, width), NaN for a class that was not seen; needs `Observation.labels`."""
+        """The mean of each class, (classes, width), NaN for a class without samples; needs `Observation.labels`."""
         moments = self._moments()
         return moments._class_sums / moments._class_counts[:, None]
 
     @property
     def class_count(self) -> Tensor:
-        """How many samples of each class were seen, each pixel of a map counted, (classes)."""
+        """Number of recorded samples of each class, (classes); each pixel of a map counts."""
         return self._moments()._class_counts
 
     @property
     def values(self) -> Tensor:
-        """Everything that was seen, (samples, ..., width) or (samples, maps, height, width); raises ValueError in streaming mode."""
+        """All recorded values, (samples, ..., width) or (samples, maps, height, width); raises ValueError in streaming mode."""
         if self._kept is None:
             raise ValueError("values are not kept in streaming mode: leave out streaming=True, or use mean, variance and class_mean")
         batches = [values for values, _, _ in self._kept]
         if len({values.shape[1:] for values in batches}) > 1:
-            raise ValueError("the batches had different shapes and cannot be put together: use mean, variance and class_mean")
+            raise ValueError("the batches had different shapes and cannot be concatenated: use mean, variance and class_mean")
         return torch.cat(batches) if batches else torch.empty(0)
 
 
 def by_place(values: Tensor, axis: int) -> Tensor:
-    """(samples, places, width): pixels and the like in a row, and `axis` last."""
+    """Reshape to (samples, places, width): `axis` last, and all other axes, such as pixels, flattened to one."""
     ordered = values.movedim(axis, -1)
     return ordered.reshape(len(ordered), -1, ordered.shape[-1])
 
 
 class ObservedLayer:
-    """One layer: what it is, and what was seen of it.
+    """A layer and what was recorded of it, by quantity: ``layer["transform"].mean``.
 
     Args:
-        name: Place of its module in the model, and its number there if the module holds several.
-        module: The module that holds it.
+        name: Name of its module in the model, with its number there if the module has several layers.
+        module: The module that contains it.
         number: The number by which `lesion` closes it; None if it cannot be closed.
         keep: Whether values are kept.
     """
@@ -155,7 +155,7 @@ class ObservedLayer:
         self._recordings: dict[Quantity, Recording] = {}
 
     def add(self, quantity: Quantity, values: Tensor, labels: Tensor | None, axis: int) -> None:
-        """Count what was seen in a batch."""
+        """Add the values of a batch."""
         self._recordings.setdefault(quantity, Recording(keep=self._keep)).add(values, labels, axis)
 
     def __contains__(self, quantity: object) -> bool:
@@ -164,15 +164,15 @@ class ObservedLayer:
     def __getitem__(self, quantity: Quantity) -> Recording:
         if quantity not in self._recordings:
             seen = ", ".join(self._recordings) or "nothing"
-            raise KeyError(f"{self.name}: no {quantity} was seen, but {seen}")
+            raise KeyError(f"{self.name}: {quantity} was not recorded; recorded: {seen}")
         return self._recordings[quantity]
 
     def __repr__(self) -> str:
-        return f"ObservedLayer({self.name!r}: {', '.join(self._recordings) or 'nothing seen'})"
+        return f"ObservedLayer({self.name!r}: {', '.join(self._recordings) or 'nothing recorded'})"
 
 
 class Observation:
-    """What was seen in a model: `layers`, in the order in which their modules were registered."""
+    """What was recorded in a model: `layers`, in the order in which their modules were registered."""
 
     def __init__(self, layers: list[ObservedLayer]) -> None:
         self.layers = layers
@@ -180,19 +180,19 @@ class Observation:
 
     @property
     def labels(self) -> Tensor | None:
-        """The class numbers of the batch that comes next; set them before each call of the model to get means by class."""
+        """The class numbers of the next batch; set them before each call of the model to get means by class."""
         return self._labels
 
     @labels.setter
     def labels(self, labels: Tensor | Sequence[int] | None) -> None:
         labels = None if labels is None else torch.as_tensor(labels)
         if labels is not None and (labels.dim() != 1 or labels.is_floating_point() or (labels.numel() and labels.min() < 0)):
-            raise ValueError("labels: give the class numbers of a batch, whole numbers from 0 in one axis")
+            raise ValueError("labels: give the class numbers of a batch, integers from 0 in one axis")
         self._labels = None if labels is None else labels.long()
 
     @property
     def gated(self) -> list[ObservedLayer]:
-        """The layers with transform gates that were seen."""
+        """The layers whose transform gates were recorded."""
         return [layer for layer in self.layers if "transform" in layer]
 
 
@@ -204,19 +204,19 @@ def observe(
     streaming: bool = False,
     reduce: Callable[[Tensor], Tensor] | None = None,
 ) -> Iterator[Observation]:
-    """Record what every layer of this package in a model computes, until the end of the `with` block; the model is then as before.
+    """Record what the layers of this package compute in a model, until the end of the `with` block; the model is not changed.
 
     Args:
         model: Anything that contains layers of this package, or is one.
-        quantities: Which of transform, carry, state and output to collect.
-        streaming: Keep no values, only moments, so that any number of samples fits.
-        reduce: Applied to the values of each batch, as (samples, places, width), before they are recorded; gives (samples, ..., width).
-            Places are the pixels of a map, or whatever axes lie between samples and blocks.
+        quantities: Which of transform, carry, state and output to record.
+        streaming: Keep moments only, not values, so that any number of samples fits into memory.
+        reduce: Applied to the values of each batch, of shape (samples, places, width), before they are recorded; returns
+            (samples, ..., width). Places are the pixels of a map, or any other axes between samples and blocks.
 
     Raises:
         ValueError: If the model contains no layer of this package, or a quantity does not exist.
 
-    With ``seen.labels = targets`` before each call of the model there are means by class as well, ``layer["transform"].class_mean``.
+    To get means by class, ``layer["transform"].class_mean``, set ``seen.labels = targets`` before each call of the model.
 
     >>> from highwaynet import DenseHighway
     >>> model = nn.Sequential(nn.Linear(3, 4), DenseHighway(4, layers=2))
@@ -229,7 +229,7 @@ def observe(
     """
     wanted = frozenset(quantities)
     if unknown := sorted(wanted - set(QUANTITIES)):
-        raise ValueError(f"quantities = {unknown}: choose of {', '.join(QUANTITIES)}")
+        raise ValueError(f"quantities = {unknown}: choose from {', '.join(QUANTITIES)}")
     modules = observable_modules(model)
     if not modules:
         raise ValueError(f"{type(model).__name__} contains no layer that can be observed")
@@ -256,7 +256,7 @@ def observe(
 
 
 def _lesion_numbers(model: nn.Module) -> dict[int, int]:
-    """By identity of each module that can be closed: the number that `lesion` gives to its first layer."""
+    """Map the id of each closable module to the number that `lesion` gives to its first layer."""
     numbers, first = {}, 1
     for module in closable_modules(model):
         numbers[id(module)] = first
@@ -265,10 +265,10 @@ def _lesion_numbers(model: nn.Module) -> dict[int, int]:
 
 
 def observable_modules(model: nn.Module) -> list[tuple[str, Observable]]:
-    """The outermost modules that can be observed, with their places, in the order in which they were registered."""
+    """Return the outermost modules that can be observed, with their names, in the order in which they were registered."""
     found: list[tuple[str, Observable]] = []
     for name, module in model.named_modules():
-        # What torch.compile returns answers for the module inside it, and a layer that is made of layers speaks for them.
+        # Skip the wrapper of torch.compile, which has the attributes of the module inside it, and layers inside an observed layer.
         is_wrapper = isinstance(getattr(module, "_orig_mod", None), nn.Module)
         if isinstance(module, Observable) and not is_wrapper and not any(not outer or name.startswith(f"{outer}.") for outer, _ in found):
             found.append((name, module))
@@ -276,7 +276,7 @@ def observable_modules(model: nn.Module) -> list[tuple[str, Observable]]:
 
 
 class _Watch:
-    """The observer of one module. Copies of the module have none, and nothing is counted after the end or in a backward pass."""
+    """The observer of one module. Copies of the module get None, and nothing is recorded after the end or in a backward pass."""
 
     def __init__(
         self,
@@ -298,13 +298,13 @@ class _Watch:
     def __call__(
         self, number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None, axis: int = -1
     ) -> None:
-        if self._outer is not None:  # who looked on before goes on doing so
+        if self._outer is not None:  # an enclosing `observe` keeps recording
             self._outer(number, output=output, state=state, transform=transform, carry=carry, axis=axis)
-        if not self.active or torch._C._current_graph_task_id() != -1:  # activations that are computed again were seen before
+        if not self.active or torch._C._current_graph_task_id() != -1:  # recomputed activations were already recorded
             return
         labels = self._seen.labels
         if labels is not None and len(labels) != len(output):
-            raise ValueError(f"labels of {len(labels)} samples were set, and {len(output)} came: set them before each call of the model")
+            raise ValueError(f"{len(labels)} labels were set for a batch of {len(output)} samples: set them before each call of the model")
         layer = self._layers[number - 1]
         if carry is None and transform is not None:
             carry = torch.ones_like(transform) - transform

@@ -14,17 +14,17 @@ R = TypeVar("R")
 
 
 class Changed(NamedTuple):
-    """The new form of an argument whose values have changed with its name."""
+    """The new name of an argument, and the conversion of its old values."""
 
     name: str
     value: Callable[[Any], object]
-    """From an old value to the new one."""
+    """Converts an old value to the new one."""
 
 
 def accepts_old(*, positional: str | None = None, **names: str | Changed) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function or an ``__init__`` accept calls in their old form, each with a FutureWarning.
 
-    The signature stays that of the new form, for `inspect` as for type checkers.
+    `inspect` and type checkers see only the new signature.
 
     Args:
         positional: A keyword-only argument that was the last positional one before.

@@ -1,6 +1,6 @@
-"""Less memory for more computing: activations are kept at a few layers only, and those between are computed again for the backward pass.
+"""Activation checkpointing: activations are kept at a few layers only; the others are recomputed in the backward pass.
 
-With n layers in about √n segments, what is kept grows with √n: the segments' inputs, and the insides of one segment at a time.
+With n layers in about √n segments, memory grows with √n: the inputs of the segments, and the activations of one segment at a time.
 """
 
 import math
@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 def recompute(model: nn.Module, wanted: bool = True) -> nn.Module:
-    """Let the dense stacks and networks of this package inside a model recompute their activations in the backward pass.
+    """Let the dense stacks and networks of this package in a model recompute their activations in the backward pass.
 
     Activation memory then grows with the square root of depth. Gradients stay the same, to the bit; a step takes about a third longer.
 
@@ -39,7 +39,7 @@ def recompute(model: nn.Module, wanted: bool = True) -> nn.Module:
 
 
 def through(layer: Callable[..., Tensor], x: Tensor, items: Sequence[tuple[Any, ...]], recomputes: bool) -> Tensor:
-    """layer(x, *item) for each item in turn, in segments where activations are to be computed again. Nothing in a layer is random."""
+    """Apply layer(x, *item) for each item in turn, in checkpointed segments if `recomputes`. The layer must not be random."""
     if not recomputes or not torch.is_grad_enabled():
         return _all(layer, x, items)
     for part in segments(items):
@@ -50,7 +50,7 @@ def through(layer: Callable[..., Tensor], x: Tensor, items: Sequence[tuple[Any, 
 def through_stack(
     stack: Callable[[Tensor, Tensor, Tensor, int], Tensor], x: Tensor, weight: Tensor, bias: Tensor, recomputes: bool
 ) -> Tensor:
-    """stack(x, weight, bias, 0) for all layers at once, or for each segment, with the number of layers before, to compute them again."""
+    """Return stack(x, weight, bias, 0); if `recomputes`, call it for each segment, with the number of layers before the segment."""
     if not recomputes or not torch.is_grad_enabled() or not len(weight):
         return stack(x, weight, bias, 0)
     size = segment_size(len(weight))
@@ -60,7 +60,10 @@ def through_stack(
 
 
 def through_modules(x: Tensor, modules: Sequence[nn.Module]) -> Tensor:
-    """The same for modules in a row; they may drop out, which repeats, and norm batches, whose statistics count once."""
+    """Apply modules in turn and recompute them in the backward pass.
+
+    Dropout draws the same mask again, and batch norm updates its running statistics only once.
+    """
     norms = [module for outer in modules for module in outer.modules() if isinstance(module, _BatchNorm)]
 
     def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
@@ -72,7 +75,7 @@ def through_modules(x: Tensor, modules: Sequence[nn.Module]) -> Tensor:
 
 
 def segments(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """The items in about as many pieces as each piece has items.
+    """Split n items into about √n segments of about √n items.
 
     >>> [list(piece) for piece in segments(range(5))]
     [[0, 1, 2], [3, 4]]
@@ -83,7 +86,7 @@ def segments(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 def segment_size(count: int) -> int:
-    """How many layers make a segment."""
+    """Return the number of layers of a segment."""
     return max(1, math.ceil(math.sqrt(count)))
 
 
@@ -95,7 +98,7 @@ def _all(layer: Callable[..., Tensor], x: Tensor, items: Sequence[tuple[Any, ...
 
 @contextmanager
 def _statistics_kept(norms: list[_BatchNorm]) -> Iterator[None]:
-    """Batch norm counts a batch into copies of its running statistics, which are dropped: it was counted before."""
+    """Let batch norm update copies of its running statistics, which are then dropped: the batch was already counted."""
     before = [dict(norm._buffers) for norm in norms]
     for norm, buffers in zip(norms, before, strict=True):
         norm._buffers.update({name: buffer if buffer is None else buffer.clone() for name, buffer in buffers.items()})

@@ -1,6 +1,6 @@
-"""Ways to change the shape of x where a highway or residual layer may not (Srivastava et al. 2015, section 2.1).
+"""Changes of shape between highway or residual layers, which cannot change it (Srivastava et al. 2015, section 2.1).
 
-The paper's own way is a plain layer; these two have no parameters.
+The paper itself uses a plain layer; these two have no parameters.
 """
 
 from typing import TYPE_CHECKING
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 
 class PadChannels(nn.Module):
-    """Zero-padding of channels: maps beyond those of the input are zero.
+    """Adds channels of zeros.
 
     Args:
-        channels: Number of maps of the output.
+        channels: Number of channels of the output.
 
     >>> import torch
     >>> PadChannels(4)(torch.ones(1, 3, 2, 2)).sum(dim=(2, 3))
@@ -25,10 +25,10 @@ class PadChannels(nn.Module):
         self.channels = channels
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (batch, fewer, height, width) to (batch, channels, height, width)."""
+        """Map (batch, fewer, height, width) to (batch, channels, height, width)."""
         missing = self.channels - x.shape[1]
         if missing < 0:
-            raise ValueError(f"maps of shape {tuple(x.shape)}: zero-padding to {self.channels} channels cannot take any away")
+            raise ValueError(f"maps of shape {tuple(x.shape)}: zero-padding to {self.channels} channels cannot remove any")
         return F.pad(x, (0, 0, 0, 0, 0, missing)) if missing else x
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
@@ -40,7 +40,7 @@ class PadChannels(nn.Module):
 
 
 class Subsample(nn.Module):
-    """Sub-sampling of pixels: every stride-th one in both directions is kept.
+    """Keeps every stride-th pixel in both directions.
 
     Args:
         stride: Distance between the pixels that are kept.
@@ -60,7 +60,7 @@ class Subsample(nn.Module):
         self.stride = stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (batch, channels, height, width) to (batch, channels, ⌈height / stride⌉, ⌈width / stride⌉)."""
+        """Map (batch, channels, height, width) to (batch, channels, ⌈height / stride⌉, ⌈width / stride⌉)."""
         return x[:, :, :: self.stride, :: self.stride]
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any

@@ -1,4 +1,4 @@
-"""What all dense stacks share: parameters that hold every layer, and removal of layers by index selection."""
+"""Shared code of the dense stacks: parameters that hold all layers, the compiled operator, and removal of layers."""
 
 import copy
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ StackT = TypeVar("StackT", bound=LayerStack)
 
 
 def stacked_parameters(layers: int, rows: int, columns: int) -> tuple[nn.Parameter, nn.Parameter]:
-    """Unfilled weight (layers, rows, columns) and bias (layers, rows); a stack of 0 layers copies its input."""
+    """Return uninitialized weight (layers, rows, columns) and bias (layers, rows); a stack of 0 layers copies its input."""
     if layers < 0:
         raise ValueError(f"layers = {layers}: must be at least 0")
     if min(rows, columns) < 1:
@@ -34,7 +34,7 @@ def stacked_parameters(layers: int, rows: int, columns: int) -> tuple[nn.Paramet
 
 
 def start_stack_(weight: Tensor, bias: Tensor, init: Init, *, std: float, generator: Generator | None) -> None:
-    """Fill a stack whose layers have one part each: weights by `init`, biases with 0."""
+    """Fill the parameters of a plain or residual stack: weights by `init`, biases with 0."""
     with torch.no_grad():
         for layer in weight:
             initialise_(layer, init, std=std, generator=generator)
@@ -48,27 +48,27 @@ class ClosableStack(LayerStack, Protocol):
 
 
 class Fusable(LayerStack, Protocol):
-    """A stack that the compiled operator may compute."""
+    """A stack that the compiled operator may be able to compute."""
 
     activation: Activation
     recomputes: bool
 
     @property
     def kernel_kind(self) -> str | None:
-        """Under which name the operator knows its layers; None if it does not."""
+        """Name of its layers in the operator; None if the operator does not support them."""
 
 
 def open_layers(stack: ClosableStack) -> list[tuple[Tensor, Tensor]]:
-    """Weight and bias of each layer that is not closed.
+    """Return weight and bias of each layer that is not closed.
 
-    Taken apart by unbind, not by indexing: its backward writes each layer's gradient once, where indexing adds up whole stacks.
+    Uses unbind, not indexing: its backward pass writes each layer's gradient once, whereas indexing adds up gradients of whole stacks.
     """
     layers = enumerate(zip(stack.weight.unbind(), stack.bias.unbind(), strict=True), start=1)
     return [parameters for number, parameters in layers if number not in stack.closed_layers]
 
 
 def fused(stack: Fusable, x: Tensor) -> Tensor | None:
-    """The output of the whole stack from the compiled operator, or None where that cannot be used: x is (..., width)."""
+    """Compute the output of the whole stack for x (..., width) with the compiled operator; None if it cannot be used."""
     rows, kind = x.reshape(-1, x.shape[-1]) if x.dim() != 2 else x, stack.kernel_kind
     if kind is None or not can_stack(rows, stack.weight, stack.bias, kind):
         return None
@@ -81,9 +81,9 @@ def fused(stack: Fusable, x: Tensor) -> Tensor | None:
 
 
 def fused_inside(stack: Fusable, x: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Output, block states H and transform gates T from the compiled operator, H and T as (layers, ..., width).
+    """Compute output, block states H and transform gates T with the compiled operator, H and T of shape (layers, ..., width).
 
-    None where that cannot be used, or where gradients are wanted. H and T of closed layers are 0; other layers than highway have no T.
+    None if it cannot be used, or if gradients are needed. H and T of closed layers are 0; T has 0 layers if they are not highway layers.
     """
     rows, kind = x.reshape(-1, x.shape[-1]), stack.kernel_kind
     needs_graph = torch.is_grad_enabled() and (x.requires_grad or stack.weight.requires_grad or stack.bias.requires_grad)
@@ -94,7 +94,7 @@ def fused_inside(stack: Fusable, x: Tensor) -> tuple[Tensor, Tensor, Tensor] | N
 
 
 def single_layer(stack: StackT, number: int) -> StackT:
-    """One layer of a stack (numbered from 1) as a stack of its own, on the same memory and without gradients."""
+    """Return one layer of a stack (numbered from 1) as a new stack that shares its memory, without gradients."""
     layer = copy.copy(stack)
     layer.__dict__["observer"] = None
     parameters = {name: getattr(stack, name).detach()[number - 1 : number] for name in ("weight", "bias")}
@@ -105,7 +105,7 @@ def single_layer(stack: StackT, number: int) -> StackT:
 
 
 def without_layers(stack: StackT, removed: Iterable[int]) -> StackT:
-    """A copy of the stack that lacks the layers with these numbers (from 1); raises ValueError if one does not exist."""
+    """Return a copy of the stack without the layers of these numbers (from 1); raises ValueError if one does not exist."""
     numbers, count = {index(number) for number in removed}, stack.weight.shape[0]
     if wrong := sorted(number for number in numbers if not 1 <= number <= count):
         raise ValueError(f"layers = {wrong}: the stack has {count} layers, numbered from 1")

@@ -1,4 +1,4 @@
-"""The plans of all presets: which layers, in which order. Free of torch; facts and their sources are in presets.py."""
+"""The plans of all presets: which layers, in which order. Does not import torch; settings and sources are in presets.py."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,14 +21,14 @@ from highwaynet.networks.spec import NetworkSpec
 
 
 def plan_of(spec: NetworkSpec, input_shape: Sequence[int], outputs: int) -> Plan:
-    """The plan of the network that a spec describes, for samples of this shape; whether they fit, walking the plan tells."""
+    """Return the plan of the network that a spec describes, for samples of this shape; `Plan.walk` checks whether they fit."""
     parts = tuple(part for part in _DRAWN[spec.preset.drawing](spec, outputs) if part != DropoutPart(0.0))
     return Plan(name=spec.name, family=spec.preset.family, input_shape=tuple(input_shape), parts=parts)
 
 
 def _dense(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     if spec.kind == "maxout":
-        raise ValueError("there is no dense stack of maxout layers")
+        raise ValueError("dense networks have no maxout layers: choose highway, plain or residual")
     drop = _dropouts(spec)
     gates: dict[str, Any] = _gates(spec) if spec.kind == "highway" else {}
     stack = DenseStack(spec.kind, spec.depth - 1, **_own(spec), **gates)
@@ -36,7 +36,7 @@ def _dense(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
 
 
 def _mnist(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
-    """Three stages of one width; pooling rounds up, so that maps go 24 → 12 → 6 → 3."""
+    """Three stages of the same width; pooling rounds up, so that map sizes are 24 → 12 → 6 → 3."""
     width, drop = spec.preset.channels[0], _dropouts(spec)
     return [
         next(drop),
@@ -57,11 +57,11 @@ def _mnist(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
 
 
 def _cifar(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
-    """Three stages, each begun by a plain layer that sets its width; the head is a 1×1 convolution with GAP, or a dense layer."""
+    """Three stages, each with a first plain layer that sets its width; the head is a 1×1 convolution with pooling, or a dense layer."""
     preset, drop, released = spec.preset, _dropouts(spec), spec.variant == "released"
     parts: list[PlanPart] = [next(drop)]
     for stage, (channels, kernels) in enumerate(zip(preset.channels, preset.kernels, strict=True)):
-        # The released file misnames the deviation of its first convolution, which is 1 by default.
+        # The released file misspells the standard deviation of its first convolution, so that the default, 1, applies.
         own: dict[str, Any] = {"init": "normal", "init_std": 1.0} if released and stage == 0 else {}
         parts += [_conv(spec, channels, **own), *_layers(spec, channels, kernels)]
         if stage < len(preset.channels) - 1:
@@ -76,7 +76,7 @@ def _cifar(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
 
 
 def _resnet(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
-    """6n + 2 layers: He's with batch norm and strides, or with pooling and dropout in their place."""
+    """6n + 2 layers, with batch norm and strides as in He et al., or with pooling and dropout instead (variant 2016)."""
     norm, drop = spec.variant != "2016", _dropouts(spec)
     parts: list[PlanPart] = [_conv(spec, spec.preset.channels[0], norm=norm)]
     block: dict[str, Any] = {"norm": norm, "shortcut": spec.shortcut or "pad", "init": spec.init, "init_std": spec.init_std}
@@ -154,7 +154,7 @@ def _all_cnn(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
 
 
 def _layers(spec: NetworkSpec, channels: int, kernels: Iterable[int]) -> list[PlanPart]:
-    """Highway layers, or the plain ones of the twin."""
+    """Highway layers, or plain layers for the plain twin."""
     return [_highway(spec, kernel) if spec.kind == "highway" else _conv(spec, channels, kernel) for kernel in kernels]
 
 
@@ -171,7 +171,7 @@ def _head(outputs: int, std: float | None = None) -> Dense:
 
 
 def _conv(spec: NetworkSpec, channels: int, kernel: int = 3, **own: Any) -> Conv:
-    """A plain convolution with the network's activation and start weights, unless it has its own."""
+    """A plain convolution with the network's activation and initialisation, unless `own` has others."""
     return Conv(channels, kernel, **(_own(spec) | own))
 
 
@@ -180,23 +180,23 @@ def _maxout(spec: NetworkSpec, channels: int, kernel: int = 3, **own: Any) -> Co
 
 
 def _dense_layer(spec: NetworkSpec, units: int, **own: Any) -> Dense:
-    """A dense layer with the network's activation and start weights."""
+    """A dense layer with the network's activation and initialisation, unless `own` has others."""
     return Dense(units, **(_own(spec) | own))
 
 
 def _highway(spec: NetworkSpec, kernel: int) -> HighwayConv:
-    # The released files start the gate weights as those of H.
+    # The released files initialise the gate weights like those of H.
     return HighwayConv(kernel, gate_init=spec.init if spec.variant == "released" else None, **_own(spec), **_gates(spec))
 
 
 def _own(spec: NetworkSpec) -> dict[str, Any]:
-    """The network's activation and start weights."""
+    """The network's activation and initialisation."""
     return {"activation": spec.activation, "init": spec.init, "init_std": spec.init_std}
 
 
 def _gates(spec: NetworkSpec) -> dict[str, Any]:
-    """The network's gates; "auto" becomes a number."""
-    from highwaynet.layers.gates import resolve_gate_bias  # torch loads with it
+    """The network's gate settings, with a number for "auto"."""
+    from highwaynet.layers.gates import resolve_gate_bias  # imports torch
 
     bias = resolve_gate_bias("auto" if spec.gate_bias is None else spec.gate_bias, spec.depth, family=spec.preset.traits.gate_rule)
     return {"gate_bias": bias, "carry": spec.carry or "coupled"}

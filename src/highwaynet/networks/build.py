@@ -1,4 +1,4 @@
-"""The builder: a plan becomes a module with fresh weights."""
+"""Builds a module with new weights from a plan."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,16 +13,16 @@ from highwaynet.networks.spec import NetworkSpec
 
 
 def build_network(spec: NetworkSpec, input_shape: Sequence[int], outputs: int, *, generator: Generator | None = None) -> Network:
-    """Build the network that a spec describes, with fresh weights.
+    """Build the network that a spec describes, with new weights.
 
     Args:
-        spec: What to build.
+        spec: Settings of the network.
         input_shape: Shape of one sample, for instance (1, 28, 28).
         outputs: Number of classes, or of numbers to predict.
-        generator: Where the weights come from; torch's global generator if None.
+        generator: Random generator for the weights; torch's global generator if None.
 
     Raises:
-        InputError: If a convolutional network is asked for and the samples are not images, or too small.
+        InputError: If the network is convolutional and the samples are not images, or too small.
 
     >>> network = build_network(NetworkSpec(name="fc-plain", depth=10), (1, 28, 28), 10)
     >>> sum(parameter.numel() for parameter in network.parameters())
@@ -34,11 +34,11 @@ def build_network(spec: NetworkSpec, input_shape: Sequence[int], outputs: int, *
 
 
 def build_plan(plan: Plan, *, generator: Generator | None = None) -> Network:
-    """Build the network of a plan, with fresh weights; its `plan` is that plan.
+    """Build the network of a plan, with new weights; its attribute `plan` is that plan.
 
     Args:
-        plan: What to build, for instance the `plan` of another network.
-        generator: Where the weights come from; torch's global generator if None.
+        plan: The plan, for instance that of another network.
+        generator: Random generator for the weights; torch's global generator if None.
 
     Raises:
         InputError: If the samples do not fit the network, or it would have more than 2³¹ weights.
@@ -50,5 +50,5 @@ def build_plan(plan: Plan, *, generator: Generator | None = None) -> Network:
 
 
 def count_parameters(module: nn.Module) -> int:
-    """The number of trained values of a module."""
+    """Count the trainable parameters of a module."""
     return sum(parameter.numel() for parameter in module.parameters())

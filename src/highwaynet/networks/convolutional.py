@@ -1,4 +1,4 @@
-"""Convolutional networks: the modules of a plan, one after the other."""
+"""Convolutional networks: the modules of a plan in sequence."""
 
 import copy
 import math
@@ -38,10 +38,10 @@ from highwaynet.networks.plan import (
 
 
 class GlobalAverage(nn.Module):
-    """The mean of each map: (batch, channels, height, width) → (batch, channels)."""
+    """Global average pooling, the mean of each map."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The means."""
+        """Map (batch, channels, height, width) to (batch, channels)."""
         return x.mean(dim=(2, 3))
 
 
@@ -59,17 +59,17 @@ class CompanionHead(nn.Module):
         self.dense = DensePlain(channels, outputs, activation="identity", generator=generator)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (batch, outputs)."""
+        """Map (batch, channels, height, width) to logits (batch, outputs)."""
         logits: Tensor = self.dense(x.mean(dim=(2, 3)))
         return logits
 
 
 class ConvNetwork(Network):
-    """Images (batch, channels, height, width) → logits (or the numbers of a regression), through modules in a row.
+    """A convolutional network: images (batch, channels, height, width) → logits (or the numbers of a regression).
 
     Args:
-        plan: What it is made of.
-        layers: The modules of the plan's parts, companion classifiers among them, in the order of execution.
+        plan: The plan of the network.
+        layers: The modules of the plan's parts, including companion classifiers, in the order of execution.
     """
 
     recomputes = False
@@ -90,7 +90,7 @@ class ConvNetwork(Network):
         self, x: Tensor, return_gates: Literal[False] = False, *, return_companions: Literal[True]
     ) -> tuple[Tensor, list[Tensor]]: ...
 
-    # With gates: logits, then one to three lists. mypy would not let a caller unpack a type that says so without a starred name.
+    # With gates: logits, then one to three lists. With a more exact type, mypy would demand a starred name when a caller unpacks it.
     @overload
     def forward(self, x: Tensor, return_gates: Literal[True], return_companions: bool = False) -> tuple[Any, ...]: ...
 
@@ -98,12 +98,12 @@ class ConvNetwork(Network):
     def forward(self, x: Tensor, return_gates: bool = False, return_companions: bool = False) -> Tensor | tuple[Any, ...]: ...
 
     def forward(self, x: Tensor, return_gates: bool = False, return_companions: bool = False) -> Tensor | tuple[Any, ...]:
-        """Logits (batch, outputs), and on request what happened on the way.
+        """Compute logits (batch, outputs) and, on request, gates and the logits of companions.
 
         Args:
-            x: Images.
-            return_gates: Also a list of T, layer by layer, each of the shape of its maps, and with independent carry gates one of C.
-            return_companions: Also a list of the companion classifiers' logits.
+            x: Images of shape (batch, channels, height, width).
+            return_gates: Also return a list of T, one tensor for each layer, and with independent carry gates a list of C.
+            return_companions: Also return a list of the companion classifiers' logits.
         """
         if tuple(x.shape[1:]) != self.input_shape:
             wanted = "×".join(map(str, self.input_shape))
@@ -111,7 +111,7 @@ class ConvNetwork(Network):
                 f"images of shape {tuple(x.shape)}: this network takes (batch, {', '.join(map(str, self.input_shape))}), {wanted} each"
             )
         x = channels_last(x)
-        observed = any(getattr(layer, "observer", None) for layer in self.layers)  # who would be told twice
+        observed = any(getattr(layer, "observer", None) for layer in self.layers)  # recomputing would call observers twice
         if self.recomputes and not return_gates and not observed and torch.is_grad_enabled():
             return self._recomputing(x, return_companions)
         gates: list[list[Tensor]] = []
@@ -133,7 +133,7 @@ class ConvNetwork(Network):
         __call__ = forward
 
     def _recomputing(self, x: Tensor, return_companions: bool) -> Tensor | tuple[Tensor | list[Tensor], ...]:
-        """The same, in segments that are computed again; one ends before each companion."""
+        """Do the same in segments that are recomputed in the backward pass; a segment ends before each companion."""
         companions: list[Tensor] = []
         for part in segments(list(self.layers)):
             for is_companion, layers in groupby(part, key=lambda layer: isinstance(layer, CompanionHead)):
@@ -149,7 +149,7 @@ class ConvNetwork(Network):
         yield from (layer for layer in self.layers if not isinstance(layer, CompanionHead))
 
     def without(self, layers: Iterable[int]) -> "ConvNetwork":
-        """The network with these closable layers removed, numbered from 1; raises ValueError where one changes the shape."""
+        """Return the network without these closable layers, numbered from 1; raises ValueError if one changes the shape."""
         numbers = [index(number) for number in layers]
         plan = self.plan.without(numbers)  # checks the numbers
         closable = [place for place, layer in enumerate(self.layers) if isinstance(layer, Closable)]
@@ -163,12 +163,12 @@ class ConvNetwork(Network):
 
 
 def build_convolutional(plan: Plan, generator: Generator | None) -> ConvNetwork:
-    """The convolutional network of a plan, its weights drawn in the order of the layers."""
+    """Build the convolutional network of a plan; weights are drawn in the order of the layers."""
     return ConvNetwork(plan, [_module(part, before, generator) for part, before, _ in plan.walk()])
 
 
 def _module(part: PlanPart, shape: Shape, generator: Generator | None) -> nn.Module:
-    """The module of one part whose input has this shape."""
+    """Return the module of a part whose input has this shape."""
     module: nn.Module
     match part:
         case Conv(pieces=1):
@@ -221,10 +221,10 @@ def _module(part: PlanPart, shape: Shape, generator: Generator | None) -> nn.Mod
                 module = DensePlain(inputs, part.units, activation=part.activation, **way)
             module = module if len(shape) == 1 else nn.Sequential(nn.Flatten(), module)
         case DenseStack():
-            raise ValueError(f"{part} has no place in a convolutional network")
+            raise ValueError(f"{part}: convolutional networks have no dense stacks")
     return module
 
 
 def _start(part: Conv | HighwayConv | ResidualBlock | Dense, generator: Generator | None) -> dict[str, Any]:
-    """How a layer's weights start."""
+    """Return the arguments for a layer's initialisation."""
     return {"init": part.init, "init_std": DEFAULT_STD if part.init_std is None else part.init_std, "generator": generator}

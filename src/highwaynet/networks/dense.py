@@ -1,4 +1,4 @@
-"""Dense networks: one plain layer that sets the width, a stack of layers of one kind, and the head before the softmax."""
+"""Dense networks: a plain layer that sets the width, a stack of layers of one kind, and the head before the softmax."""
 
 import copy
 import math
@@ -23,14 +23,14 @@ _STACKS = (DenseHighway, DensePlain, DenseResidual)
 
 
 class DenseNetwork(Network):
-    """Input of any shape → flat → plain layer → stack → head; gives logits (or the numbers of a regression).
+    """A dense network: input of any shape → flatten → plain layer → stack → head → logits (or the numbers of a regression).
 
     Args:
-        plan: What it is made of.
+        plan: The plan of the network.
         entry: The first plain layer, from the number of inputs to the width.
         stack: The other layers.
-        head: From the width to the number of outputs.
-        dropout: Probabilities behind the first layer and before the head.
+        head: The last layer, from the width to the number of outputs.
+        dropout: Probabilities after the first layer and before the head.
     """
 
     head_name = "head"
@@ -55,22 +55,22 @@ class DenseNetwork(Network):
     def forward(self, x: Tensor, return_gates: bool = False, targets: Tensor | None = None) -> Tensor | tuple[Tensor, ...]: ...
 
     def forward(self, x: Tensor, return_gates: bool = False, targets: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
-        """Logits (batch, outputs).
+        """Compute logits (batch, outputs).
 
         Args:
-            x: Of shape (batch, ...).
-            return_gates: Also return what a highway stack returns, T (layers, batch, width) and maybe C.
-            targets: Class numbers (batch). Then (logits, loss) is returned: the mean cross-entropy, which alone carries gradients.
+            x: Input of shape (batch, ...).
+            return_gates: Also return the gates of a highway stack: T (layers, batch, width), and C if the carry gate is independent.
+            targets: Class numbers (batch). Returns (logits, loss) then, with the mean cross-entropy; only the loss has gradients.
         """
         if targets is not None:
             if return_gates:
-                raise ValueError("return_gates and targets: ask for gates or for the loss, not for both")
+                raise ValueError("return_gates with targets: a call can return gates or the loss, not both")
             return self._with_loss(x.flatten(1), targets)
         x = self.entry_dropout(self.entry(x.flatten(1)))  # (batch, width)
         if not return_gates:
             logits: Tensor = self.head(self.head_dropout(self.stack(x)))
             return logits
-        x, *gates = self.stack(x, return_gates=True)  # type: ignore[call-arg]  # stacks without gates refuse it
+        x, *gates = self.stack(x, return_gates=True)  # type: ignore[call-arg]  # stacks without gates raise TypeError
         return self.head(self.head_dropout(x)), *gates
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
@@ -87,7 +87,7 @@ class DenseNetwork(Network):
         return logits.detach(), cross_entropy(logits, targets)
 
     def _is_special(self) -> bool:
-        """Whether it takes more than the parameters: dropout, recomputation, observation, hooks, modules that are not the usual ones."""
+        """Whether the fused loss cannot be used: because of active dropout, recomputation, observers, hooks, or modules of other types."""
         entry, stack, head = self.entry, self.stack, self.head
         if type(entry) is not DensePlain or type(stack) not in _STACKS or type(head) is not nn.Linear or head.bias is None:
             return True
@@ -98,11 +98,11 @@ class DenseNetwork(Network):
         return self.entry_dropout.is_active() or self.head_dropout.is_active()
 
     def in_order(self) -> Iterator[nn.Module]:
-        """The first layer, the stack and the head, with what stands between them."""
+        """Yield the first layer, the stack, the head, and the modules between them."""
         yield from (nn.Flatten(), self.entry, self.entry_dropout, self.stack, self.head_dropout, self.head)
 
     def without(self, layers: Iterable[int]) -> Self:
-        """The network with these layers of its stack removed, numbered from 1; the first plain layer is not counted."""
+        """Return the network without these layers of its stack, numbered from 1; the first plain layer is not counted."""
         numbers = list(layers)
         plan = self.plan.without(numbers)  # checks the numbers
         shorter = copy.deepcopy(self)
@@ -111,7 +111,7 @@ class DenseNetwork(Network):
 
 
 def build_dense(plan: Plan, generator: Generator | None) -> DenseNetwork:
-    """The dense network of a plan, its weights drawn in the order of the layers.
+    """Build the dense network of a plan; weights are drawn in the order of the layers.
 
     Raises:
         InputError: If its parts are not a dense layer, a stack and the outputs, with or without dropout between them.
@@ -120,7 +120,7 @@ def build_dense(plan: Plan, generator: Generator | None) -> DenseNetwork:
         case [Dense(pieces=1) as first, DenseStack() as middle, Dense(head=True, activation="identity") as last]:
             pass
         case _:
-            raise InputError(f"the plan of {plan.name} is not one of a dense network: a dense layer, a stack of layers, the outputs")
+            raise InputError(f"the plan of {plan.name} is not a dense network's: it needs a dense layer, a stack of layers, the outputs")
     width, place = first.units, plan.parts.index(middle)
     entry = DensePlain(math.prod(plan.input_shape), width, **_shared(first, generator))
     stack: AnyStack
@@ -138,11 +138,11 @@ def build_dense(plan: Plan, generator: Generator | None) -> DenseNetwork:
 
 
 def _probability(parts: Sequence[PlanPart]) -> float:
-    """The probability of the dropout among these parts; 0 if there is none."""
+    """Return the dropout probability in these parts; 0 if there is no dropout."""
     return next((part.probability for part in parts if isinstance(part, DropoutPart)), 0.0)
 
 
 def _shared(part: Dense | DenseStack, generator: Generator | None) -> dict[str, Any]:
-    """The settings that all dense layers have."""
+    """Return the arguments that all dense layers have."""
     std = DEFAULT_STD if part.init_std is None else part.init_std
     return {"activation": part.activation, "init": part.init, "init_std": std, "generator": generator}

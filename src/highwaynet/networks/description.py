@@ -1,4 +1,4 @@
-"""The table of a network, layer by layer, from its plan alone. Free of torch."""
+"""The table of a network's layers, computed from its plan only. Does not import torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,27 +25,27 @@ from highwaynet.networks.spec import MAX_PARAMETERS, NetworkSpec
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One line of the table."""
+    """One row of the table."""
 
     layers: int
-    """How many layers it stands for, as papers count them; 0 for pooling, dropout and companions."""
+    """Number of layers of this row, as papers count them; 0 for pooling, dropout and companions."""
     label: str
-    """What it is."""
+    """Kind and window, for instance "highway 3×3"."""
     shape: Shape
-    """Shape of what it gives."""
+    """Shape of the output."""
     parameters: int
-    """Trained values."""
+    """Number of trainable parameters."""
     multiply_adds: int
-    """Products of weights with inputs, for one sample."""
+    """Number of multiply-adds for one sample."""
     gate_bias: float | None = None
-    """Start value of the transform gate biases."""
+    """Initial value of the transform gate biases."""
     norm: bool = False
-    """Whether batch norm takes statistics over its maps."""
+    """Whether it has batch norm."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a network is made of, for inputs of one shape."""
+    """The table of a network's layers, for inputs of one shape."""
 
     rows: tuple[LayerRow, ...]
 
@@ -56,17 +56,17 @@ class Description:
 
     @property
     def parameters(self) -> int:
-        """Trained values."""
+        """Number of trainable parameters."""
         return sum(row.parameters for row in self.rows)
 
     @property
     def multiply_adds(self) -> int:
-        """Products of weights with inputs, for one sample."""
+        """Number of multiply-adds for one sample."""
         return sum(row.multiply_adds for row in self.rows)
 
 
 def describe(spec: NetworkSpec, input_shape: Sequence[int], outputs: int) -> Description:
-    """The table of the network that a spec describes; raises InputError if the input does not fit it.
+    """Make the table of the network that a spec describes; raises InputError if the input does not fit.
 
     >>> table = describe(NetworkSpec(name="mnist-highway-16"), (1, 28, 28), 10)
     >>> table.layers, table.parameters
@@ -76,7 +76,7 @@ def describe(spec: NetworkSpec, input_shape: Sequence[int], outputs: int) -> Des
 
 
 def describe_plan(plan: Plan) -> Description:
-    """The table of a network, built or not; raises InputError if the input does not fit it, or if it is too large to be built."""
+    """Make the table of a plan; raises InputError if the input does not fit, or if the network is too large to be built."""
     rows: list[LayerRow] = []
     for part, before, after in plan.walk():
         rows += [_row(part, before, after, plan)] * (part.layers if isinstance(part, DenseStack) else 1)
@@ -88,7 +88,7 @@ def describe_plan(plan: Plan) -> Description:
 
 
 def title_of(spec: NetworkSpec, plan: Plan) -> str:
-    """How pictures call a network; one from which layers were removed goes by the layers that are left."""
+    """Return the name of a network in figures; if layers were removed, it says how many are left."""
     layers = describe_plan(plan).layers
     if layers == spec.depth:
         return spec.title
@@ -114,7 +114,7 @@ def _row(part: PlanPart, before: Shape, after: Shape, plan: Plan) -> LayerRow:
             row = LayerRow(2, f"residual 3×3, 3×3{_extras(part)}", after, weights + others, weights * pixels, norm=part.norm)
         case Dense(units=units, pieces=pieces):
             weights = prod(before) * units * pieces
-            # The paper counts the softmax in convolutional networks and leaves it out in dense ones.
+            # The paper counts the softmax layer in convolutional networks, but not in dense ones.
             counted = 0 if part.head and not plan.traits.counts_head else 1
             row = LayerRow(counted, f"{_kind(part)} dense", after, weights + units * pieces, weights)
         case DenseStack(kind=kind):
@@ -145,5 +145,5 @@ def _kind(part: Conv | Dense) -> str:
 
 
 def _gated(carry: Carry | None) -> int:
-    """How many matrices a highway layer has: H, T and maybe C."""
+    """Return how many weight matrices a highway layer has: for H, T and possibly C."""
     return 3 if carry == "independent" else 2

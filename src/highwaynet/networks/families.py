@@ -1,6 +1,6 @@
-"""The families of networks: what all networks of a family have in common. Free of torch.
+"""The families of networks, and what the networks of a family have in common. Does not import torch.
 
-A new family joins here, with a file for its module and builder, and with a drawing for its plans (architectures.py).
+A new family is added here, with a file for its module and builder, and a function for its plans (architectures.py).
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from highwaynet.layers.names import FamilyName
 
 @dataclass(frozen=True)
 class Family:
-    """What holds for every network of a family."""
+    """Properties that all networks of a family share."""
 
     builder: str
     """The function that makes the module of a plan, as "module:function"; it is loaded when a network is built."""
@@ -19,13 +19,13 @@ class Family:
     takes_images: bool
     """Whether it needs samples of shape (channels, height, width); otherwise samples of any shape are flattened."""
     counts_head: bool
-    """Whether papers count the last layer, the softmax, among the layers."""
+    """Whether papers count the last layer, the softmax, as a layer."""
     has_variants: bool
     """Whether its presets come in variants with a fixed depth; otherwise depth and width are settings."""
     usual_recipe: str | None
     """The recipe that is used if none is named."""
     has_blocks: bool
-    """Whether what can be closed is a block of several layers in its residual networks."""
+    """Whether a closable unit of its residual networks is a block of several layers."""
     has_stacks: bool
     """Whether its plans may contain stacks of dense layers."""
 

@@ -1,4 +1,4 @@
-"""A network as single layers, one after the other, also if many of them are one module."""
+"""A network as a sequence of its layers, even if one module holds many of them."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,16 +13,16 @@ from highwaynet.networks.network import Network
 
 
 class Piece(NamedTuple):
-    """A layer, or what stands between layers."""
+    """A layer, or an operation between layers."""
 
     label: str
-    """What it is called in messages."""
+    """Its name in messages."""
     module: nn.Module
     """Takes the output of the piece before; its parameters share the network's memory."""
 
 
 def layerwise(network: Network) -> Iterator[Piece]:
-    """The pieces in the order of execution; one after the other they compute what the network does, without its companions."""
+    """Yield the pieces in the order of execution. Together they compute what the network computes, without its companions."""
     head, number = network.get_submodule(network.head_name), 0
     for module in network.in_order():
         for layer in _single(module):

@@ -1,4 +1,4 @@
-"""What every network of this package offers, whatever its family."""
+"""The base class of all networks of this package."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -13,11 +13,11 @@ class Network(nn.Module):
     """A module that is built from a plan, and from which layers can be removed. Families (families.py) subclass it."""
 
     plan: Plan
-    """What it is made of."""
+    """The plan of the network."""
     head_name: str
     """The name of the submodule that gives the outputs."""
     takes_targets = False
-    """Whether it can compute the loss as well, which takes less time than asking for the logits first."""
+    """Whether `forward` accepts `targets` and computes the loss too, which is faster than computing it from the logits."""
 
     @property
     def companions(self) -> bool:

@@ -1,7 +1,7 @@
-"""A plan: the parts of a network one after the other, complete, so that a network can be built from it. Free of torch, stored as JSON.
+"""A plan: the sequence of a network's parts, with all that is needed to build it. Does not import torch; stored as JSON.
 
-A preset and its settings make a plan (architectures.py), removing layers makes another. Modules (build.py) and the table of layers
-(description.py) are made from it.
+A preset and its settings define a plan (architectures.py). Removing layers returns another plan. Modules (build.py) and the table of
+layers (description.py) are made from a plan.
 """
 
 import math
@@ -28,7 +28,7 @@ _CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 @dataclass(frozen=True)
 class Conv:
-    """A plain or, with several pieces, a maxout convolution."""
+    """A plain convolution or, with several pieces, a maxout convolution."""
 
     __pydantic_config__ = _CONFIG
     channels: Size
@@ -40,9 +40,9 @@ class Conv:
     activation: Activation = "relu"
     init: Init = "he"
     init_std: Deviation | None = None
-    """Standard deviation of the start weights, for init = normal."""
+    """Standard deviation of the initial weights, for init = normal."""
     head: bool = False
-    """Whether it gives the outputs."""
+    """Whether its output is that of the network."""
     part: Literal["conv"] = "conv"
 
 
@@ -54,12 +54,12 @@ class HighwayConv:
     kernel: Window = 3
     activation: Activation = "relu"
     gate_bias: float = -1.0
-    """Start value of the transform gate biases."""
+    """Initial value of the transform gate biases."""
     carry: Carry = "coupled"
     init: Init = "he"
     init_std: Deviation | None = None
     gate_init: Init | None = None
-    """How the gates' weights start; None is the layer's own rule."""
+    """Initialisation of the gates' weights; None is the default of `ConvHighway`."""
     part: Literal["highway-conv"] = "highway-conv"
 
 
@@ -73,7 +73,7 @@ class ResidualBlock:
     norm: bool = True
     shortcut: Shortcut = "pad"
     start_scale: Deviation = 1.0
-    """Factor of the second convolution's start weights."""
+    """Factor for the initial weights of the second convolution."""
     init: Init = "he"
     init_std: Deviation | None = None
     part: Literal["residual-block"] = "residual-block"
@@ -81,20 +81,20 @@ class ResidualBlock:
 
 @dataclass(frozen=True)
 class Pooling:
-    """The largest value, or the mean, in each window."""
+    """Pooling: the maximum or the mean in each window."""
 
     __pydantic_config__ = _CONFIG
     kind: Literal["max", "average"]
     size: Window
     stride: Window
     ceil: bool = False
-    """Whether a last window may hang over the edge, as in Caffe."""
+    """Whether the last window may extend over the edge, as in Caffe."""
     part: Literal["pool"] = "pool"
 
 
 @dataclass(frozen=True)
 class GlobalPool:
-    """The mean of each map."""
+    """Global average pooling, the mean of each map."""
 
     __pydantic_config__ = _CONFIG
     part: Literal["global-pool"] = "global-pool"
@@ -102,7 +102,7 @@ class GlobalPool:
 
 @dataclass(frozen=True)
 class DropoutPart:
-    """Sets values to zero while training."""
+    """Dropout, which sets values to zero in training."""
 
     __pydantic_config__ = _CONFIG
     probability: Annotated[float, Field(ge=0, lt=1)]
@@ -111,7 +111,7 @@ class DropoutPart:
 
 @dataclass(frozen=True)
 class Dense:
-    """A plain or, with several pieces, a maxout dense layer."""
+    """A plain dense layer or, with several pieces, a dense maxout layer."""
 
     __pydantic_config__ = _CONFIG
     units: Size
@@ -134,15 +134,15 @@ class DenseStack:
     init: Init = "glorot-uniform"
     init_std: Deviation | None = None
     gate_bias: float | None = None
-    """Highway layers: start value of the transform gate biases."""
+    """Initial value of the transform gate biases; highway layers only."""
     carry: Carry | None = None
-    """Highway layers: the carry gate."""
+    """Kind of carry gate; highway layers only."""
     part: Literal["dense-stack"] = "dense-stack"
 
 
 @dataclass(frozen=True)
 class Companion:
-    """A classifier of its own on the mean of each map, used while training (deep supervision)."""
+    """A companion classifier on the mean of each map, used in training (deep supervision)."""
 
     __pydantic_config__ = _CONFIG
     outputs: Size
@@ -153,12 +153,12 @@ PlanPart = Conv | HighwayConv | ResidualBlock | Pooling | GlobalPool | DropoutPa
 
 
 class Plan(Spec):
-    """The parts of a network, complete but without weights; every network of this package has it as `network.plan`."""
+    """The parts of a network with all sizes, but without weights; every network of this package has one as `network.plan`."""
 
     schema_version: Literal[1] = 1
     """Version of this format."""
     name: str
-    """The preset that it comes from."""
+    """Name of the preset."""
     family: str
     """dense or convolutional."""
     input_shape: Annotated[tuple[Size, ...], Field(min_length=1, max_length=8)]
@@ -171,38 +171,38 @@ class Plan(Spec):
         if self.family not in FAMILIES:
             raise ValueError(str(unknown("family", self.family, FAMILIES)))
         if sum(isinstance(part, Conv | Dense) and part.head for part in self.parts) != 1:
-            raise ValueError("a network has one part that gives the outputs")
+            raise ValueError("a network needs exactly one part with head = true")
         for part in self.parts:
             if isinstance(part, DenseStack) and not self.traits.has_stacks:
-                raise ValueError(f"a {self.family} network has no place for {part.part}")
+                raise ValueError(f"a {self.family} network cannot have a part {part.part!r}")
             if isinstance(part, Conv) and part.pieces > 1 and (part.stride, part.norm, part.activation) != (1, False, "identity"):
                 raise ValueError("a maxout convolution has no stride, batch norm or activation")
             if isinstance(part, Dense) and part.pieces > 1 and (part.activation != "identity" or part.head):
-                raise ValueError("a maxout layer has no activation and does not give the outputs")
+                raise ValueError("a maxout layer has no activation and cannot be the head")
         return self
 
     @property
     def traits(self) -> Family:
-        """What holds for every network of its family."""
+        """The properties of its family."""
         return FAMILIES[self.family]
 
     @property
     def outputs(self) -> int:
-        """How many numbers the network gives for a sample."""
+        """Number of outputs for a sample."""
         *_, (_, _, shape) = self.walk()
         return shape[0]
 
     @property
     def head(self) -> int:
-        """The place of the part that gives the outputs."""
+        """Index of the part that computes the outputs."""
         return next(place for place, part in enumerate(self.parts) if isinstance(part, Conv | Dense) and part.head)
 
     def walk(self) -> Iterator[tuple[PlanPart, Shape, Shape]]:
-        """Each part with the shapes that it takes and gives; raises InputError if the input does not fit."""
+        """Yield each part with the shapes of its input and output; raises InputError if the input does not fit."""
         shape: Shape = self.input_shape if self.traits.takes_images else (math.prod(self.input_shape),)
         if self.traits.takes_images and len(shape) != 3:
             values = "×".join(map(str, shape))
-            raise InputError(f"{self.name} takes images; samples of {values} values are none: choose fc-highway, or give images")
+            raise InputError(f"{self.name} takes images, not samples of {values} values: choose fc-highway, or give images")
         for part in self.parts:
             after = shape_after(part, shape)
             if min(after) < 1:
@@ -213,7 +213,7 @@ class Plan(Spec):
     def _too_small(self) -> InputError:
         channels, height, width = self.input_shape
         least = next((size for size in range(1, 1024) if self._fits((channels, size, size))), None)
-        way = f"it needs at least {least}×{least}; own images can be brought there with data.resize, else choose another network"
+        way = f"it needs at least {least}×{least}; resize your own images with data.resize, or choose another network"
         return InputError(f"images of {height}×{width} are too small for {self.name}: {way}")
 
     def _fits(self, shape: Shape) -> bool:
@@ -224,7 +224,7 @@ class Plan(Spec):
         return True
 
     def without(self, layers: Iterable[int]) -> "Plan":
-        """The plan with these layers removed, numbered from 1 among those that can be: highway and residual layers, and dense stacks.
+        """Return the plan without these layers, numbered from 1 among those that can be removed: highway, residual, and dense stacks.
 
         Raises:
             ValueError: If a layer does not exist, or changes the shape of its maps.
@@ -245,7 +245,7 @@ class Plan(Spec):
         return self.model_copy(update={"parts": tuple(parts)})
 
     def is_part_of(self, other: "Plan") -> bool:
-        """Whether removing layers of the other plan gives this one."""
+        """Whether this plan is the other one with layers removed."""
         parts = list(other.parts)
         for part in self.parts:
             while parts and not _same_but_fewer(part, parts[0]):
@@ -259,7 +259,7 @@ class Plan(Spec):
 
     @property
     def removable(self) -> int:
-        """How many layers are numbered for removal."""
+        """Number of layers that can be removed."""
         stacks = sum(part.layers for part in self.parts if isinstance(part, DenseStack))
         return stacks + sum(isinstance(part, HighwayConv | ResidualBlock) for part in self.parts)
 
@@ -277,7 +277,7 @@ def _same_but_fewer(part: PlanPart, other: PlanPart) -> bool:
 
 
 def shape_after(part: PlanPart, shape: Shape) -> Shape:
-    """The shape that a part gives; a size below 1 means that the input is too small for it."""
+    """Return the shape of a part's output; a size below 1 means that its input is too small."""
     match part:
         case Conv(channels=channels, kernel=kernel, stride=stride, padding=padding):
             zeros = kernel - 1 if padding == "same" else 2 * padding
@@ -297,4 +297,4 @@ def _pooled(size: int, window: int, stride: int, ceil: bool) -> int:
     if not ceil:
         return (size - window) // stride + 1
     count = math.ceil((size - window) / stride) + 1
-    return count - 1 if (count - 1) * stride >= size else count  # no window begins outside
+    return count - 1 if (count - 1) * stride >= size else count  # no window starts outside the map

@@ -1,8 +1,8 @@
-"""The named networks: what each is, where it comes from, and its defaults. Free of torch.
+"""The named networks: what each is, its source, and its defaults. Does not import torch.
 
 Sources: "paper" is Srivastava, Greff and Schmidhuber 2015, "Training Very Deep Networks"; "released files" are its authors' Caffe examples;
-"2016 report" is a reproduction that describes layers the paper leaves open. What is marked as a reconstruction fits the published depth and
-number of parameters, but its authors never published it layer by layer.
+"2016 report" is a reproduction that describes layers the paper leaves open. A "reconstruction" has the published depth and number of
+parameters, but its authors never published its layers.
 """
 
 from dataclasses import dataclass, field, replace
@@ -29,41 +29,41 @@ class Preset:
     """A named network."""
 
     drawing: str
-    """Which function of architectures.py draws its plan."""
+    """Name of the function in architectures.py that makes its plan."""
     kind: LayerKind
-    """Which layers it is made of."""
+    """Kind of its layers."""
     summary: str
-    """What it is, in a sentence."""
+    """Description in one sentence."""
     origins: dict[Variant, str]
-    """The variants that exist, the usual one first, and where each comes from: the paper, released files, or a reconstruction."""
+    """The source of each variant, the default variant first: the paper, released files, or a reconstruction."""
     settings: frozenset[str]
-    """The fields of `NetworkSpec` that can be chosen."""
+    """The fields of `NetworkSpec` that the user can set."""
     made_for: Shape
-    """The input for which its numbers were published."""
+    """Shape of the images for which it was published."""
     family: str = "convolutional"
     """Its family, a key of `FAMILIES`."""
     defaults: dict[str, Any] = field(default_factory=dict)
-    """Values of the `NetworkSpec` fields that the user leaves out."""
+    """Defaults of the fields of `NetworkSpec`."""
     by_variant: dict[Variant, dict[str, Any]] = field(default_factory=dict)
-    """The same for single variants, where they differ."""
+    """Defaults of single variants, if they differ."""
     layers: int | None = None
-    """Number of layers as its paper counts them, with the softmax; None where depth is a setting."""
+    """Number of layers as its paper counts them, with the softmax; None if depth is a setting."""
     channels: tuple[int, ...] = ()
     """Maps of each stage."""
     kernels: tuple[tuple[int, ...], ...] = ()
-    """Windows of the highway layers of each stage, behind the plain layer that begins it."""
+    """Window sizes of the highway layers of each stage, after its first, plain layer."""
     stages: tuple[tuple[int, ...], ...] = ()
-    """Maps of each maxout layer, stage by stage."""
+    """Maps of each maxout layer, by stage."""
     gap_channels: int = 0
-    """Maps of the 1×1 convolution before global average pooling."""
+    """Maps of the 1×1 convolution before global average pooling (head = gap)."""
     head_units: int = 0
-    """Units of the dense layer of the other head."""
+    """Units of the dense layer after global average pooling (head = dense)."""
     dense_head_origin: str | None = None
-    """Where the network with that head comes from."""
+    """Source of the network with head = dense."""
 
     @property
     def traits(self) -> Family:
-        """What holds for every network of its family."""
+        """The properties of its family."""
         return FAMILIES[self.family]
 
 
@@ -75,7 +75,7 @@ def _mnist(width: int) -> Preset:
         origins={"paper": "paper, table 1; layers from the released files", "released": "released files"},
         settings=_CONVOLUTIONAL | _GATES,
         made_for=MNIST,
-        # The paper gives no dropout. That of the released files needs hundreds of epochs; the light one suits tens.
+        # The paper gives no dropout. That of the released files needs hundreds of epochs; this lighter one suits tens of epochs.
         defaults={"gate_bias": -1.0, "carry": "coupled", "activation": "relu", "dropout": (0.0, 0.05, 0.1, 0.2)},
         by_variant={"released": {"dropout": (0.2, 0.3, 0.4, 0.5)}},
         layers=10,
@@ -117,7 +117,7 @@ _B = Preset(
 _C = Preset(
     drawing="cifar",
     kind="highway",
-    summary="Highway C: 32 layers, 32, 64 and 96 maps, windows of 1×1 and 3×3 in turn",
+    summary="Highway C: 32 layers, 32, 64 and 96 maps, alternating 1×1 and 3×3 windows",
     origins={"paper": "reconstruction: paper, table 2"},
     settings=_CONVOLUTIONAL | _GATES,
     made_for=CIFAR,
@@ -130,7 +130,7 @@ _C = Preset(
 
 
 def _plain_twin(highway: Preset, name: str) -> Preset:
-    """The same layers and maps without gates, and so with about half the parameters."""
+    """The same layers and maps without gates, which leaves about half the parameters."""
     defaults = {key: value for key, value in highway.defaults.items() if key not in _GATES} | {"deep_supervision": False}
     return replace(
         highway,
@@ -147,8 +147,8 @@ def _resnet(layers: int) -> Preset:
     return Preset(
         drawing="resnet",
         kind="residual",
-        summary=f"residual network of {layers} layers; variant 2016 pools and drops out where He uses strides and batch norm",
-        origins={"paper": "He et al. 2015, section 4.2", "2016": "2016 report; its dropout and its start are guesses"},
+        summary=f"residual network of {layers} layers; variant 2016 has pooling and dropout instead of strides and batch norm",
+        origins={"paper": "He et al. 2015, section 4.2", "2016": "2016 report; its dropout and initialisation are guesses"},
         settings=_START | {"variant", "shortcut", "dropout"},
         made_for=CIFAR,
         defaults={"activation": "relu", "shortcut": "pad"},
@@ -162,7 +162,7 @@ def _fitnet(letter: str, layers: int, stages: tuple[tuple[int, ...], ...]) -> Pr
     return Preset(
         drawing="fitnet",
         kind="maxout",
-        summary=f"FitNet {letter}: {layers} thin maxout layers, the rival of Highway {letter}",
+        summary=f"FitNet {letter}: {layers} thin maxout layers, which the paper compares with Highway {letter}",
         origins={"paper": "reconstruction: Romero et al. 2014, with 2 pieces in the dense layer"},
         settings=_START,
         made_for=CIFAR,
@@ -187,7 +187,7 @@ PRESETS: dict[str, Preset] = {
         drawing="dense",
         family="dense",
         kind="plain",
-        summary="dense plain layers, then softmax; as many parameters a layer as fc-highway",
+        summary="dense plain layers, then softmax; as many parameters per layer as fc-highway",
         origins={"paper": "paper, section 3.1"},
         settings=_DENSE,
         made_for=MNIST,
@@ -234,7 +234,7 @@ PRESETS: dict[str, Preset] = {
         drawing="nin",
         kind="plain",
         summary="network in network: 3 blocks of a convolution and two 1×1 convolutions, then global average pooling",
-        origins={"paper": "Lin et al. 2013; no ReLU behind the last convolution"},
+        origins={"paper": "Lin et al. 2013; no ReLU after the last convolution"},
         settings=_START | {"dropout", "activation"},
         made_for=CIFAR,
         defaults={"activation": "relu", "dropout": (0.5, 0.5)},
@@ -244,7 +244,7 @@ PRESETS: dict[str, Preset] = {
         drawing="all-cnn",
         kind="plain",
         summary="All-CNN-C: only convolutions, with strides instead of pooling",
-        origins={"paper": "Springenberg et al. 2014; no ReLU behind the last convolution"},
+        origins={"paper": "Springenberg et al. 2014; no ReLU after the last convolution"},
         settings=_START | {"dropout", "activation"},
         made_for=CIFAR,
         defaults={"activation": "relu", "dropout": (0.2, 0.5, 0.5)},

@@ -15,7 +15,7 @@ MAX_PARAMETERS = 2**31
 class NetworkSpec(Spec):
     """A network by name, with any of its settings changed.
 
-    A spec is always complete: what is left out is filled in from the preset when the spec is made.
+    A spec is always complete: fields that are left out get the values of the preset when the spec is made.
 
     >>> NetworkSpec(name="fc-plain", depth=20).width
     71
@@ -46,16 +46,16 @@ class NetworkSpec(Spec):
     glorot-uniform."""
 
     init_std: Annotated[float, Field(gt=0)] | None = None
-    """Standard deviation of the zero-mean start weights; only for init = normal (default 0.05)."""
+    """Standard deviation of the zero-mean initial weights; only for init = normal (default 0.05)."""
 
     gate_bias: Annotated[float, Field(ge=-1000, le=1000)] | Literal["auto"] | None = None
-    """Start value b_T of the transform gate biases, a number or auto (a rule of depth). Highway networks only."""
+    """Initial value b_T of the transform gate biases: a number, or auto, which follows from the depth. Highway networks only."""
 
     carry: Carry | None = None
     """Carry gate: coupled (C = 1 − T, as in the paper) or independent. Highway networks only."""
 
     head: Literal["gap", "dense"] | None = None
-    """highway-a and -b and their twins: a 1×1 convolution before global average pooling (gap), or a dense layer behind it (dense)."""
+    """highway-a and -b and their twins: a 1×1 convolution before global average pooling (gap), or a dense layer after it (dense)."""
 
     dropout: Annotated[tuple[Annotated[float, Field(ge=0, lt=1)], ...], Field(strict=False)] | None = None
     """Probability of dropout at each of the network's places. Dense networks have two: after the first layer and before the softmax.
@@ -74,24 +74,24 @@ class NetworkSpec(Spec):
 
     @property
     def kind(self) -> LayerKind:
-        """Which layers it is made of: highway, plain, residual or maxout."""
+        """Kind of its layers: highway, plain, residual or maxout."""
         return self.preset.kind
 
     @property
     def label(self) -> str:
-        """The name, with the head and variant that tell it from its siblings, for instance highway-a (gap)."""
+        """The name, with head and variant if they distinguish it from others of this name, for instance highway-a (gap)."""
         extras: list[str] = [self.head] if self.head is not None and "head" in self.preset.settings else []
         extras += [self.variant] if self.variant is not None and self.variant != next(iter(self.preset.origins)) else []
         return self.name + (f" ({', '.join(extras)})" if extras else "")
 
     @property
     def title(self) -> str:
-        """How pictures call it: depth and kind, for instance 50-layer highway; networks of a fixed depth go by their name."""
+        """The name in figures: depth and kind, for instance 50-layer highway; the label if the depth is fixed."""
         return self.label if self.preset.traits.has_variants else f"{self.depth}-layer {self.kind}"
 
     @property
     def origin(self) -> str:
-        """Where it comes from: the paper, released files, or a reconstruction."""
+        """Its source: the paper, released files, or a reconstruction."""
         preset = self.preset
         own = preset.origins[next(iter(preset.origins)) if self.variant is None else self.variant]
         return preset.dense_head_origin or own if self.head == "dense" else own
@@ -126,7 +126,7 @@ class NetworkSpec(Spec):
         return self
 
     def _check_applicable(self) -> None:
-        """Only what the preset admits may be chosen; the rest must be as the preset fills it in."""
+        """Raise ValueError if a field that the preset does not admit differs from the preset's value."""
         preset = self.preset
         if self.variant is not None and preset.traits.has_variants and self.variant not in preset.origins:
             raise ValueError(f"network.variant = {self.variant!r}: {self.name} comes as {' or '.join(map(repr, preset.origins))}")
@@ -136,7 +136,7 @@ class NetworkSpec(Spec):
             )
         for field in ("gate_bias", "carry"):
             if (value := getattr(self, field)) is not None and self.kind != "highway":
-                raise ValueError(f"network.{field} = {value!r}: {self.name} has no gates; leave it out, or take a highway network")
+                raise ValueError(f"network.{field} = {value!r}: {self.name} has no gates; leave it out, or choose a highway network")
         usual = preset.defaults | ({"variant": self.variant} if preset.traits.has_variants else {})
         for field in ("variant", "width", "activation", "head", "dropout", "shortcut", "deep_supervision"):
             value = getattr(self, field)
@@ -149,7 +149,7 @@ class NetworkSpec(Spec):
         own = preset.by_variant.get(self.variant, {}) if self.variant is not None else {}
         places = (preset.defaults | own).get("dropout", ())
         if self.dropout is not None and len(self.dropout) != len(places):
-            where = {"dense": " (behind the first layer, before the softmax)"}.get(preset.drawing, "")
-            where = " (the input, and behind each stage)" if preset.drawing in {"mnist", "cifar"} else where
+            where = {"dense": " (after the first layer, before the softmax)"}.get(preset.drawing, "")
+            where = " (the input, and after each stage)" if preset.drawing in {"mnist", "cifar"} else where
             wanted = f"needs {len(places)} numbers, one for each place{where}" if places else "has no dropout; leave it out"
             raise ValueError(f"network.dropout = {list(self.dropout)}: {self.label} {wanted}")

@@ -1,1 +1,1 @@
-"""A run: its spec and its directory. The only code that knows file names."""
+"""A run: its spec and its directory. No other room knows the names of its files."""

@@ -1,4 +1,4 @@
-"""Changing a run's settings: what depends on a changed field goes back to its default. Free of torch."""
+"""Changes of a run's settings: fields that depend on a changed field return to their defaults. Does not import torch."""
 
 from typing import Any
 
@@ -32,19 +32,19 @@ DEPENDENT = {
     "training.momentum": ("training.nesterov",),
     "training.weight_average": ("training.answer",),
 }
-"""Fields that are left to their defaults again when the field before them is changed on top of a file, a parent run or a recipe."""
+"""By field: the fields that return to their defaults when it is changed on top of a file, a parent run or a recipe."""
 
 OTHER_FAMILY = (
     *(f"network.{name}" for name in NetworkSpec.model_fields if name != "name"),
     *(f"training.{name}" for name in TrainingSpec.model_fields if name not in {"epochs", *COMPUTING}),
     "data.preprocessing",
 )
-"""The same where the network becomes one of another family: what was right for the one does not fit the other."""
+"""The fields that return to their defaults when the network is replaced by one of another family, whose settings differ."""
 
 
 def drop_dependent(values: dict[str, Any], changes: dict[str, Any]) -> None:
-    """Leave to their defaults again what depends on fields that change (dotted names, new values)."""
-    complete = "schema_version" in values  # written by a run: what is not there is None
+    """Remove the values that depend on changed fields (dotted names, new values), so that they get their defaults."""
+    complete = "schema_version" in values  # written by a run: fields that are absent are None
     for field in DEPENDENT:
         section, name = field.split(".")
         table = values.get(section)
@@ -60,7 +60,7 @@ def drop_dependent(values: dict[str, Any], changes: dict[str, Any]) -> None:
 
 
 def _dependent(field: str, before: Any, changes: dict[str, Any], table: dict[str, Any]) -> tuple[str, ...]:
-    """What is left to its default when this field changes."""
+    """Return the fields that get their defaults when this field changes."""
     after = changes[field]
     if field == "network.name" and _drawing(before) != _drawing(after):
         return OTHER_FAMILY
@@ -79,7 +79,7 @@ def _drawing(network: Any) -> str | None:
 
 
 def assign(values: dict[str, Any], field: str, value: Any) -> None:
-    """Set a dotted field in nested tables."""
+    """Set a dotted field in nested tables; raises InputError if a section is not a table."""
     *sections, name = field.split(".")
     for section in sections:
         inner = values.setdefault(section, {})

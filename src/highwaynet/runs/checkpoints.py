@@ -1,4 +1,4 @@
-"""The folder checkpoints/ of a run: NAME.safetensors with NAME.json beside it.
+"""The folder checkpoints/ of a run: NAME.safetensors with a sidecar NAME.json.
 
 The sidecar is written last and has the checksums; without it a checkpoint does not count. Names are "start", "final", "average",
 "objective", "best-STEP", "step-STEP" and "stop-STEP" (made when somebody interrupted the run). Each is written once: a new checkpoint
@@ -24,26 +24,26 @@ FINAL: Kept = "final"
 AVERAGE: Kept = "average"
 """The average of the weights over the steps, of a run that keeps one."""
 STEP, STOP, BEST = "step", "stop", "best"
-"""Those of which there are several, each with its step: saved states, states where somebody stopped the run, best weights."""
+"""Checkpoints with a step in their name: saved states, states of an interrupted run, best weights."""
 START = "start"
-"""The weights before the first step, of a run that did not start with fresh ones."""
+"""The weights before the first step, of a run that did not start with new ones."""
 OBJECTIVE = "objective"
-"""What an objective with parameters of its own has learned, after the last epoch."""
+"""The parameters of an objective that has any, after the last epoch."""
 
 
 class Checkpoints:
     """The checkpoints of one run.
 
     Args:
-        folder: Where they lie.
-        belongs_to: The files of the run, by the field that has their checksum, with which a checkpoint must agree.
+        folder: Their folder.
+        belongs_to: Files of the run whose checksums every checkpoint stores, by the field of the checksum; loading compares them.
     """
 
     def __init__(self, folder: Path, belongs_to: Mapping[str, Path]) -> None:
         self.folder, self._belongs_to = folder, dict(belongs_to)
 
     def make_folder(self) -> None:
-        """Make the folder, and remove what interrupted writers left in it."""
+        """Create the folder, and remove the files of interrupted writers."""
         try:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -56,13 +56,13 @@ class Checkpoints:
                         path.unlink()
 
     def names(self, *kinds: str) -> list[str]:
-        """The names of these kinds ("step", "stop", "best", "final"), the newest first."""
+        """Return the names of these kinds ("step", "stop", "best", "final"), the newest first."""
         found = [path.stem for kind in kinds for path in self.folder.glob(f"{kind}*.json")]
         return sorted(found, key=step_in, reverse=True)
 
     def save(self, name: str, tensors: Mapping[str, Tensor], *, epoch: int, step: int, progress: RunProgress | None = None) -> None:
         """Write tensors, then their sidecar."""
-        self.remove(name)  # a run that went back comes to the same step again: the old sidecar must not stand beside new tensors
+        self.remove(name)  # after a rewind, a run reaches the same step again: an old sidecar must not be next to new tensors
         content = encode(tensors)
         write_atomically(self.folder / f"{name}.safetensors", content)
         owners = {field: sha256(read_bytes(path)) for field, path in self._belongs_to.items() if path.exists()}
@@ -70,7 +70,7 @@ class Checkpoints:
         write_atomically(self.folder / f"{name}.json", record.sealed().model_dump_json(indent=2) + "\n")
 
     def remove(self, name: str) -> None:
-        """Remove a checkpoint, its sidecar first; one that is not there is no error."""
+        """Remove a checkpoint, its sidecar first; does nothing if there is none."""
         for suffix in ("json", "safetensors"):
             try:
                 (self.folder / f"{name}.{suffix}").unlink(missing_ok=True)
@@ -78,16 +78,16 @@ class Checkpoints:
                 raise cannot("remove", self.folder / f"{name}.{suffix}", error) from error
 
     def remove_all(self) -> None:
-        """Remove everything that is ours, and the folder if nothing else is in it."""
+        """Remove all checkpoints, and the folder if it is empty then."""
         for kind in (f"{STEP}-", f"{STOP}-", f"{BEST}-", START, OBJECTIVE, AVERAGE, FINAL):
             for path in [*self.folder.glob(f"{kind}*.json"), *self.folder.glob(f"{kind}*.safetensors")]:
                 path.unlink(missing_ok=True)
         remove_leftovers(self.folder)
-        with suppress(OSError):  # somebody else's files may lie there
+        with suppress(OSError):  # the user may have other files there
             self.folder.rmdir()
 
     def record(self, name: str) -> CheckpointRecord:
-        """The sidecar of a checkpoint; raises InputError if it is missing or damaged."""
+        """Read the sidecar of a checkpoint; raises InputError if it is missing or damaged."""
         path = self.folder / f"{name}.json"
         record = parsed(CheckpointRecord, read_text(path), str(path))
         if not record.is_intact():
@@ -95,17 +95,17 @@ class Checkpoints:
         return record
 
     def load(self, name: str) -> tuple[dict[str, Tensor], CheckpointRecord]:
-        """Tensors and sidecar, after the checksums of both, and of what they belong to, were found right."""
+        """Read tensors and sidecar; raises InputError if a checksum, also of the run's spec, data or plan, does not match."""
         content, record = self.read(name)
         return decode(content, self.folder / f"{name}.safetensors"), record
 
     def read(self, name: str) -> tuple[bytes, CheckpointRecord]:
-        """The same, with the tensors as they lie in the file."""
+        """Do the same as `load`, but return the tensors as the bytes of the file."""
         record = self.record(name)
         for field, path in self._belongs_to.items():
             known = getattr(record, field)
             if known != (sha256(read_bytes(path)) if known or path.exists() else ""):
-                raise InputError(f"{self.folder / name}.json belongs to another {path.name}: one of them was changed or put here")
+                raise InputError(f"{self.folder / name}.json belongs to another {path.name}: one of them was changed or replaced")
         path = self.folder / f"{name}.safetensors"
         content = read_bytes(path)
         if sha256(content) != record.sha256:
@@ -114,17 +114,17 @@ class Checkpoints:
 
 
 def encode(tensors: Mapping[str, Tensor]) -> bytes:
-    """Tensors as a safetensors file: the same bytes for the same tensors."""
+    """Return the bytes of a safetensors file; equal tensors give equal bytes."""
     return safetensors.torch.save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()})
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:
-    """The checksum of tensors, wherever they lie."""
+    """Return the checksum of tensors; it does not depend on their device or memory layout."""
     return sha256(encode(tensors))
 
 
 def decode(content: bytes, path: Path) -> dict[str, Tensor]:
-    """The tensors in a safetensors file; anything else, pickles too, is refused unread."""
+    """Read the tensors in a safetensors file; raises InputError for anything else, for instance pickles."""
     try:
         return safetensors.torch.load(content)
     except safetensors.SafetensorError as error:
@@ -137,6 +137,6 @@ def name_at(kind: str, step: int) -> str:
 
 
 def step_in(name: str) -> int:
-    """The step in a checkpoint's name; −1 where there is none."""
+    """Return the step in a checkpoint's name; −1 if there is none."""
     number = name.rpartition("-")[2]
     return int(number) if number.isdigit() else -1

@@ -1,13 +1,14 @@
-"""The run directory. This is the only code that knows the names of its files.
+"""The run directory. This room is the only code that knows the names of its files.
 
-spec.toml              everything the run depends on
+spec.toml              all settings of the run
 plan.json              the network that was built, part by part
-history.jsonl          a line per epoch; equal runs have equal histories
-timing.jsonl           a line per epoch; what depends on the clock
+history.jsonl          a line for each epoch; equal runs have equal histories
+timing.jsonl           a line for each epoch, with times
 environment.json       versions, machine, threads, kernel
-events.log             what happened when
-checkpoints/           NAME.safetensors with NAME.json beside it (checksums); see checkpoints.py
-analysis/              records made from the finished run
+data.json              form of the data and what was learned from them; statistics in data.safetensors
+events.log             events with their times
+checkpoints/           NAME.safetensors with a sidecar NAME.json (checksums); see checkpoints.py
+analysis/              records of analyses of the trained network
 tensorboard/           TensorBoard events, on request
 """
 
@@ -44,9 +45,9 @@ ANALYSIS = "analysis"
 
 
 class RunDirectory:
-    """A run on disk: settings, history, weights and records. It can be given wherever a path can.
+    """A run on disk: settings, history, weights and records. It can be used as a path.
 
-    `train` returns it; `RunDirectory.open(path)` checks that there is one.
+    `train` returns it. `RunDirectory.open(path)` opens an existing one.
 
     Args:
         path: The folder.
@@ -60,47 +61,47 @@ class RunDirectory:
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool, resume: bool = False) -> None:
-        """Raise InputError where `start` would refuse, without touching anything. To resume, an empty folder will do: a killed run's."""
+        """Raise InputError if `start` would, without changing anything. With `resume`, an empty folder is allowed: that of a killed run."""
         try:
             if not path.exists():
                 return
-        except (OSError, ValueError) as error:  # a name that is too long, or impossible
+        except (OSError, ValueError) as error:  # a name that is too long, or invalid
             raise InputError(f"cannot create {str(path)[:80]!r}: {getattr(error, 'strerror', None) or error}") from error
         if not path.is_dir():
             raise InputError(f"{path} is a file: name a folder for the run")
         others = not all(is_leftover(inner) for inner in path.iterdir())
         is_run = (path / SPEC).exists()
         if not overwrite and (is_run or not resume):
-            way = ", go on with it with --resume, or replace it with --overwrite" if is_run else ""
+            way = ", continue the run with --resume, or replace it with --overwrite" if is_run else ""
             way = way or ("" if others else ", or replace it with --overwrite")
-            raise InputError(f"{path} exists already: name another folder with --out{way}")
+            raise InputError(f"{path} already exists: name another folder with --out{way}")
         if others and not is_run:
-            raise InputError(f"{path} is not a run directory (it has no {SPEC}): nothing is overwritten there")
+            raise InputError(f"{path} is not a run directory (it has no {SPEC}) and is not overwritten: name another folder with --out")
 
     @classmethod
     def create(cls, path: Path, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool = False) -> "RunDirectory":
-        """Start a run directory; see `start`."""
+        """Create a run directory; see `start`."""
         run = cls(path)
         run.start(spec, environment, overwrite=overwrite)
         return run
 
     def start(self, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool = False, resume: bool = False) -> None:
-        """Make the folder and lock it; with `overwrite`, the files of an earlier run there are removed first."""
+        """Create the folder, lock it, and write spec and environment; with `overwrite`, remove the files of an earlier run there first."""
         self.check_free(self.path, overwrite=overwrite, resume=resume)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
-            self.check_free(self.path, overwrite=overwrite, resume=True)  # another process may have begun a run meanwhile
+            self.check_free(self.path, overwrite=overwrite, resume=True)  # another process may have started a run meanwhile
             self._remove_own_files()
         except OSError as error:
             raise cannot("create", self.path, error) from error
-        # The spec comes first: with it the folder counts as a run directory and can be overwritten, whatever happens next.
+        # The spec is written first: with it, the folder is a run directory, which can be overwritten, whatever happens next.
         write_atomically(self.path / SPEC, spec.to_toml())
         self.checkpoints.make_folder()
         write_atomically(self.path / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
 
     def take_up(self, environment: Mapping[str, Any]) -> None:
-        """Lock a run that is to be resumed, and clear away what a killed writer left; it may not have come as far as the environment."""
+        """Lock a run to resume it, remove leftovers of a killed writer, and write the environment if the run had not got that far."""
         self.lock()
         remove_leftovers(self.path)
         self.checkpoints.make_folder()
@@ -109,7 +110,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
-        """An existing run directory; raises InputError if there is none."""
+        """Open an existing run directory; raises InputError if there is none."""
         if not path.is_dir():
             raise InputError(f"{path}: no such run directory")
         if not (path / SPEC).is_file():
@@ -117,18 +118,18 @@ class RunDirectory:
         return cls(path)
 
     def lock(self) -> None:
-        """Be the only writer until `unlock`, or until the process ends; raises InputError where another process writes."""
+        """Lock the directory for writing until `unlock` or the end of the process; raises InputError if another process holds the lock."""
         self._lock.acquire()
 
     def unlock(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         self._lock.release()
 
     def __repr__(self) -> str:
         return f"RunDirectory({str(self.path)!r})"
 
     def __fspath__(self) -> str:
-        """Its path, so that it can be given wherever a path can."""
+        """Return its path, so that it can be used as a path."""
         return str(self.path)
 
     @property
@@ -138,7 +139,7 @@ class RunDirectory:
 
     @property
     def tensorboard_folder(self) -> Path:
-        """Where TensorBoard events go."""
+        """The folder of TensorBoard events."""
         return self.path / "tensorboard"
 
     @property
@@ -146,7 +147,7 @@ class RunDirectory:
         return self.path / ANALYSIS
 
     def _remove_own_files(self) -> None:
-        # The spec goes last: as long as it is there, the folder counts as a run directory and can be overwritten.
+        # The spec is removed last: as long as it exists, the folder is a run directory, which can be overwritten.
         self.checkpoints.remove_all()
         own = list(records_in(self._analysis))
         names = (HISTORY, TIMING, ENVIRONMENT, DATA, STATISTICS, PLAN, EVENTS, SPEC)
@@ -156,24 +157,24 @@ class RunDirectory:
             path.unlink(missing_ok=True)
         remove_leftovers(self.path)
         for folder in (self._analysis, self.tensorboard_folder):
-            with suppress(OSError):  # somebody else's files may lie there
+            with suppress(OSError):  # the user may have other files there
                 folder.rmdir()
 
     def log(self, event: str) -> None:
-        """Add a line with the time to events.log."""
+        """Append an event with the time to events.log."""
         self._append(EVENTS, f"{datetime.now(UTC).isoformat(timespec='seconds')} {event}")
 
     def add_epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
-        """Add the lines of one epoch."""
+        """Append the lines of one epoch to history.jsonl and timing.jsonl."""
         self._append(HISTORY, record.model_dump_json(exclude_none=True))
         self._append(TIMING, timing.model_dump_json())
 
     def history_sizes(self) -> tuple[int, int]:
-        """How long history.jsonl and timing.jsonl are, after what was written to them has reached the disk."""
+        """Return the lengths of history.jsonl and timing.jsonl in bytes, after syncing them to disk."""
         return self._synced_size(HISTORY), self._synced_size(TIMING)
 
     def cut_history(self, history_bytes: int, timing_bytes: int, epochs: int) -> None:
-        """Take history.jsonl and timing.jsonl back to earlier lengths; raises InputError where one is shorter, or lacks an epoch."""
+        """Truncate history.jsonl and timing.jsonl to earlier lengths; raises InputError if one is shorter, or an epoch is missing."""
         lengths = {HISTORY: history_bytes, TIMING: timing_bytes}
         for name, length in lengths.items():
             if self._synced_size(name) < length:
@@ -207,16 +208,16 @@ class RunDirectory:
             raise cannot("write", self.path / name, error) from error
 
     def read_spec(self) -> RunSpec:
-        """What was run."""
+        """Read the settings of the run."""
         return spec_from_values(read_spec_values(self.path / SPEC), self.path / SPEC)
 
     def read_history(self) -> list[EpochRecord]:
-        """The epochs, in order, none if the run was to have none; raises InputError if the file is missing, empty or damaged."""
+        """Read the epochs, in order; empty if the run has epochs = 0. Raises InputError if the file is missing, empty or damaged."""
         path = self.path / HISTORY
         if self.finished and self.checkpoints.record(FINAL).epoch == 0:
             return []
         if not path.exists() and not self.finished:
-            raise InputError(f"{path} is not there: no epoch of this run was finished")
+            raise InputError(f"{path} does not exist: no epoch of this run was finished")
         history = parse_history(self._lines(HISTORY), path)
         if not history:
             raise InputError(f"{path} is empty: no epoch of this run was finished; train it again")
@@ -225,7 +226,7 @@ class RunDirectory:
         return history
 
     def resolve(self, kind: Kept) -> str:
-        """The name of the final, the best or the average checkpoint; raises InputError if the run has none, with what to do."""
+        """Return the name of the final, best or average checkpoint; raises InputError, which says what to do, if there is none."""
         if kind not in get_args(Kept):
             raise InputError(f"checkpoint = {kind!r}: choose {either(get_args(Kept))}")
         if names := self.checkpoints.names(kind):
@@ -233,95 +234,95 @@ class RunDirectory:
         if kind == "average" and self.finished:
             raise InputError(f"{self.path} has no checkpoint 'average': it was trained without training.weight_average")
         if kind == "best":
-            raise InputError(f"{self.path} has no checkpoint 'best': it kept no validation data, or was stopped before it saved any")
+            raise InputError(f"{self.path} has no checkpoint 'best': the run has no validation data, or stopped too early; use 'final'")
         missing = f"{self.path} has no checkpoint 'final' (final.json is missing)"
         if self.has_diverged:
-            raise InputError(f"{missing}: the run diverged; train it again with other settings (events.log says more), or take the best")
-        raise InputError(f"{missing}: the run did not finish; go on with: highway train {shlex.quote(str(self.path))} --resume")
+            raise InputError(f"{missing}: the run diverged; train it again with other settings (see events.log), or use 'best'")
+        raise InputError(f"{missing}: the run did not finish; continue it with: highway train {shlex.quote(str(self.path))} --resume")
 
     @property
     def has_diverged(self) -> bool:
-        """Whether the last thing that happened was that the loss was not finite."""
+        """Whether the run ended because the loss was not finite: the last event says so."""
         return "".join(self.read_events()[-1:]).startswith("diverged")
 
     @property
     def has_history(self) -> bool:
-        """Whether an epoch ended."""
+        """Whether an epoch was finished."""
         return self.epochs_written > 0
 
     @property
     def epochs_written(self) -> int:
-        """How many epochs ended, without reading what is written about them: somebody may look often."""
+        """Number of finished epochs; fast, because the lines of the history are not parsed."""
         return len(self._lines(HISTORY)) if (self.path / HISTORY).is_file() else 0
 
     def light_files(self) -> list[str]:
-        """What tells about the run without weights, samples or analyses: names within the directory."""
+        """Return the names of the existing files that describe the run, without weights, statistics and analyses."""
         return [name for name in (SPEC, PLAN, HISTORY, TIMING, ENVIRONMENT, DATA) if (self.path / name).is_file()]
 
     @property
     def finished(self) -> bool:
-        """Whether the weights after the last epoch are there."""
+        """Whether the checkpoint after the last epoch exists."""
         return FINAL in self.checkpoints.names(FINAL)
 
     def read_seconds(self) -> float:
-        """The time that the training took so far; 0 before the first epoch ended."""
+        """Return the training time so far in seconds; 0 before the end of the first epoch."""
         if not self.has_history:
             return 0.0
         return sum(parsed(TimingRecord, line, str(self.path / TIMING)).seconds for line in self._lines(TIMING))
 
     def read_events(self) -> list[str]:
-        """What happened, without the times; empty where nothing is written."""
+        """Read the events, without their times; empty if there are none."""
         path = self.path / EVENTS
         return [line.partition(" ")[2] for line in self._lines(EVENTS)] if path.is_file() else []
 
     def _lines(self, name: str) -> list[str]:
-        """The lines of a file to which lines are added."""
+        """Read the complete lines of a file to which lines are appended."""
         return complete_lines(read_text(self.path / name))
 
     def read_environment(self) -> dict[str, Any]:
-        """Where it was run."""
+        """Read the environment in which the run was trained: versions, machine, threads, kernel."""
         path = self.path / ENVIRONMENT
         try:
             environment = json.loads(read_text(path))
         except ValueError as error:
             raise InputError(f"{path} is damaged: {error}") from error
         if not isinstance(environment, dict):
-            raise InputError(f"{path} is damaged: it does not hold an object")
+            raise InputError(f"{path} is damaged: it is not a JSON object")
         return environment
 
     def save_preparation(self, preparation: Preparation) -> None:
-        """Keep what was learned from the training samples; the record comes last and carries the checksum of the tensors."""
+        """Store the preparation; the record is written last and has the checksum of the tensors."""
         text, content = pack_preparation(preparation)
         write_atomically(self.path / STATISTICS, content)
         write_atomically(self.path / DATA, text)
 
     @property
     def has_preparation(self) -> bool:
-        """Whether the run came as far as keeping what was learned from the training samples."""
+        """Whether the preparation is stored."""
         return (self.path / DATA).is_file()
 
     def load_preparation(self) -> Preparation:
-        """What was learned from the training samples; raises InputError if it is missing or damaged."""
+        """Load the preparation; raises InputError if it is missing or damaged."""
         return unpack_preparation(read_text(self.path / DATA), read_bytes(self.path / STATISTICS), self.path / "data")
 
     @property
     def answer(self) -> Kept:
-        """Which weights are used unless others are asked for, as the run's settings say."""
+        """The checkpoint that is used by default, as the run's settings say."""
         return self.read_spec().training.usual_weights
 
     def save_plan(self, plan: Plan) -> None:
-        """Keep what was built."""
+        """Store the plan of the network."""
         write_atomically(self.path / PLAN, plan.model_dump_json(indent=2) + "\n")
 
     @property
     def has_plan(self) -> bool:
-        """Whether the plan is stored; runs that were made before there were plans have the one of their spec."""
+        """Whether the plan is stored; for older runs without one, it follows from the spec."""
         return (self.path / PLAN).is_file()
 
     def load_plan(self, data: DataRecord | None = None) -> Plan:
-        """What was built; raises InputError if it is missing or damaged.
+        """Load the plan of the network; raises InputError if it is damaged.
 
-        `data` is the record of the run's preparation, if the caller has read it already.
+        `data` is the record of the run's preparation, if the caller has already read it.
         """
         if self.has_plan:
             return parsed(Plan, read_text(self.path / PLAN), str(self.path / PLAN))
@@ -329,31 +330,31 @@ class RunDirectory:
         return plan_of(self.read_spec().network, known.input_shape, known.outputs)
 
     def fingerprint(self, checkpoint: Kept | None = None) -> str:
-        """Changes when the spec, the plan, the learned statistics or the checkpoint's weights change; records are kept under it."""
+        """Return a checksum of spec, plan, preparation and weights; records store it, so that outdated ones are detected."""
         weights = self.checkpoints.record(self.resolve(checkpoint or self.answer))
         names = (SPEC, DATA, *([PLAN] if self.has_plan else []))
         return sha256(b"\n".join([*(read_bytes(self.path / name) for name in names), weights.sha256.encode()]))
 
     def save_record(self, name: str, record: BaseModel) -> None:
-        """Keep the record of an analysis."""
+        """Store the record of an analysis."""
         save_record(self._analysis, name, record)
 
     def has_record(self, name: str) -> bool:
-        """Whether an analysis was made, of these weights or of others."""
+        """Whether a record of this analysis exists, for any weights."""
         return (self._analysis / f"{name}.json").is_file()
 
     def load_record(self, name: str, kind: type[RecordT]) -> RecordT | None:
-        """The record of an analysis, or None where it is missing, damaged or of another version: it can be made again."""
+        """Load the record of an analysis; None if it is missing, damaged or of another version, so that it is computed again."""
         return load_record(self._analysis, name, kind)
 
 
 def complete_lines(text: str) -> list[str]:
-    """The lines of a text without half a line at its end: a writer that was killed or ran out of room may have left one."""
+    """Return the lines of a text without an incomplete last line, which a killed writer or a full disk may have left."""
     return text[: text.rfind("\n") + 1].splitlines()
 
 
 def parse_history(lines: list[str], path: Path) -> list[EpochRecord]:
-    """The epochs in the lines of a history; raises InputError, which names the file, if one is damaged or missing."""
+    """Parse the lines of a history; raises InputError, which names the file, if one is damaged or missing."""
     history = []
     for number, line in enumerate(lines, start=1):
         record = parsed(EpochRecord, line, f"{path}, line {number},")

@@ -1,4 +1,4 @@
-"""Where something ran: versions, machine, threads and kernel. Nothing that names a person or a host."""
+"""The environment of a run: versions, machine, threads and kernel; nothing that identifies a person or a host."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from highwaynet.kernels.native import active_kernel
 
 
 def describe_environment() -> dict[str, Any]:
-    """Versions and machine, as they go into environment.json and into benchmark results."""
+    """Return versions and machine, for environment.json and for benchmark results."""
     return {
         "schema_version": 1,
         "highwaynet": __version__,

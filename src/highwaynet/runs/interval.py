@@ -1,4 +1,4 @@
-"""How often a run saves its state: "2 epochs", "500 steps", "10 minutes". Free of torch."""
+"""How often a run saves its state: "2 epochs", "500 steps", "10 minutes". Does not import torch."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Interval:
 
     @classmethod
     def parse(cls, text: str) -> "Interval":
-        """The interval that a text names; raises ValueError with what is allowed.
+        """Parse an interval; raises ValueError, which says what is allowed.
 
         >>> Interval.parse("10 minutes"), Interval.parse("1 epoch")
         (Interval(count=10.0, unit='minutes'), Interval(count=1.0, unit='epochs'))

@@ -1,4 +1,4 @@
-"""What is kept of a run without its weights: the files that tell about it, and its records, in memory."""
+"""A run without its weights: the files that describe it, and its records, in memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +14,10 @@ from highwaynet.runs.spec import SPEC, RunSpec, parse_toml, spec_from_values
 
 
 class KeptRun:
-    """What is kept of a run.
+    """The files of a run without its weights.
 
     Args:
-        place: Where it is kept, for error messages.
+        place: Its place, for error messages.
         files: The content of its files, by their names in a run directory.
     """
 
@@ -26,9 +26,9 @@ class KeptRun:
 
     @classmethod
     def of(cls, run: RunDirectory, records: Mapping[str, BaseModel]) -> "KeptRun":
-        """What shall be kept of a run: its files without weights, and these records, by name.
+        """Collect the files of a run without weights, and these records, by name.
 
-        Records in the run directory are not taken: where the run can only be read, they may be out of date, or missing.
+        Records in the run directory are not used: if the run is read-only, they may be out of date or missing.
         """
         files = {name: read_bytes(run.path / name) for name in run.light_files()}
         for name, record in records.items():
@@ -37,23 +37,23 @@ class KeptRun:
 
     @classmethod
     def in_folder(cls, folder: Path) -> "KeptRun":
-        """What is kept in a folder of its own, laid out as a run directory."""
+        """Read the files from a folder with the layout of a run directory."""
         names = RunDirectory(folder).light_files()
         names += [f"{ANALYSIS}/{path.name}" for path in records_in(folder / ANALYSIS) if path.is_file()]
         return cls(folder, {name: read_bytes(folder / name) for name in names})
 
     def read_spec(self) -> RunSpec:
-        """What was run; raises InputError if it is missing or damaged."""
+        """Read the settings of the run; raises InputError if they are missing or damaged."""
         path = self.place / SPEC
         if SPEC not in self.files:
             raise InputError(f"{self.place} has no {SPEC}: run `highway reproduce` again")
         return spec_from_values(parse_toml(decoded(self.files[SPEC], path), path), path)
 
     def read_history(self) -> list[EpochRecord]:
-        """The epochs, in order; none if the run diverged in the first one."""
+        """Read the epochs, in order; empty if the run diverged in the first one."""
         path = self.place / HISTORY
         return parse_history(complete_lines(decoded(self.files.get(HISTORY, b""), path)), path)
 
     def load_record(self, name: str, kind: type[RecordT]) -> RecordT | None:
-        """The record of an analysis, or None if it is missing, damaged or of another version."""
+        """Load the record of an analysis; None if it is missing, damaged or of another version."""
         return unpack_record(name, kind, lambda file: self.files[f"{ANALYSIS}/{file}"])

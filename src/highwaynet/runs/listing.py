@@ -1,4 +1,4 @@
-"""What runs there are below a folder, and how each of them stands."""
+"""Lists the runs below a folder, with the state of each."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,36 +14,36 @@ from highwaynet.runs.spec import SPEC
 
 State = Literal["finished", "running", "interrupted", "diverged", "stopped", "damaged"]
 DEEPEST = 4
-"""Folders below the one that is listed."""
+"""How many levels of folders are searched."""
 
 
 class RunSummary(Spec):
-    """How a run stands."""
+    """A run and its state."""
 
     run: str
     """Its folder."""
     state: State
     """finished; running in some process; interrupted by Ctrl-C or SIGTERM; diverged; stopped by anything else; damaged."""
     network: str = ""
-    """What is trained."""
+    """Name of the network, with its depth."""
     data: str = ""
-    """What it is trained on."""
+    """Name of the data."""
     seed: int = 0
     """Its seed."""
     epochs: int = 0
-    """Epochs that were asked for."""
+    """Number of epochs in its settings."""
     last: EpochRecord | None = None
-    """The last epoch that ended."""
+    """The last finished epoch."""
     seconds: float = 0.0
-    """Time that its finished epochs took."""
+    """Time of its finished epochs."""
     problem: str | None = None
-    """What is damaged."""
+    """The error, if the run is damaged."""
 
 
 def find_runs(folder: Path) -> list[RunSummary]:
-    """The runs at and below a folder, by name; raises InputError if it is none."""
+    """Find the runs at and below a folder, sorted by path; raises InputError if it is not a folder."""
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; runs are made by highway train")
+        raise InputError(f"{folder}: no such folder; `highway train` creates runs")
     return [summarise(path) for path in sorted(_run_folders(folder, DEEPEST))]
 
 
@@ -57,7 +57,7 @@ def _run_folders(folder: Path, deepest: int) -> Iterator[Path]:
 
 
 def summarise(path: Path) -> RunSummary:
-    """How one run stands; what is damaged is said, not raised."""
+    """Summarise one run; if it is damaged, the summary says so, and no error is raised."""
     run = RunDirectory.open(path)
     try:
         spec = run.read_spec()

@@ -1,4 +1,4 @@
-"""From a run directory, or what it will be, back to its network."""
+"""Loads the network of a run, before or after training."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from highwaynet.runs.spec import RunSpec
 
 
 def start_network(spec: RunSpec, plan: Plan, weights: Mapping[str, Tensor] | None = None) -> Network:
-    """The network of a run before its first step: with fresh weights that follow from the seed, or with these."""
+    """Build the network of a run before its first step, with new weights from its seed, or with the given weights."""
     network = build_plan(plan, generator=generator_for(spec.seed, "weights"))
     if weights is not None:
         network.load_state_dict(weights)
@@ -26,22 +26,22 @@ def start_network(spec: RunSpec, plan: Plan, weights: Mapping[str, Tensor] | Non
 
 
 def load_start(run: RunDirectory, data: DataRecord) -> Network:
-    """The network of a run as it was before its first step."""
+    """Load the network of a run as it was before its first step."""
     weights = run.checkpoints.load(START)[0] if run.checkpoints.names(START) else None
     return start_network(run.read_spec(), run.load_plan(data), weights)
 
 
 def load_network(run: RunDirectory, checkpoint: Kept | None = None, *, data: DataRecord | None = None) -> Network:
-    """The trained network of a run, in evaluation mode; raises InputError if the directory is damaged.
+    """Load the trained network of a run, in evaluation mode; raises InputError if the directory is damaged.
 
     Args:
         run: The run.
-        checkpoint: Which of its weights; by default those that are its answer.
-        data: The record of the run's preparation, if the caller has read it already.
+        checkpoint: Which weights, "final" or "best"; by default final.
+        data: The record of the run's preparation, if the caller has already read it.
     """
     name = checkpoint or run.answer
     plan = run.load_plan(data)
-    weights = run.checkpoints.load(run.resolve(name))[0]  # before anything is built: it knows whether the plan is the run's own
+    weights = run.checkpoints.load(run.resolve(name))[0]  # before the network is built, because it checks that the plan belongs to the run
     network = build_plan(plan, generator=torch.Generator())
     try:
         network.load_state_dict(weights)

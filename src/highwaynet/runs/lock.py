@@ -1,4 +1,4 @@
-"""One writer for a run directory. The lock is the system's, on the folder itself: it ends with the process, however that ends."""
+"""A lock that allows one writer for a run directory. It is a system lock on the folder, which ends with the process in any case."""
 
 import os
 import time
@@ -12,18 +12,18 @@ except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE = 2.0
-"""Seconds to wait for a lock: whoever lists runs holds theirs for a moment."""
+"""Seconds to wait for a lock, because listing runs locks each of them for a moment."""
 
 
 class FolderLock:
-    """An exclusive lock on a folder; where the system has none, nothing happens."""
+    """An exclusive lock on a folder; does nothing if the system has no such locks."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Take it; raises InputError where another process has it."""
+        """Acquire the lock; raises InputError if another process keeps it."""
         deadline = time.monotonic() + PATIENCE
         while not self.attempt():
             if time.monotonic() > deadline:
@@ -31,12 +31,12 @@ class FolderLock:
             time.sleep(0.05)
 
     def attempt(self, *, shared: bool = False) -> bool:
-        """Take it if it is free; shared ones do not stand in each other's way."""
+        """Try to acquire the lock and return whether that succeeded; several processes can hold a shared lock."""
         if fcntl is None or self._descriptor is not None:
             return True
         try:
             descriptor = os.open(self._folder, os.O_RDONLY)
-        except OSError:  # what comes next will say why
+        except OSError:  # the next operation on the folder reports why
             return True
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -50,7 +50,7 @@ class FolderLock:
         return True
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,4 +1,4 @@
-"""`highwaynet.load(run)`: a trained network with the preparation it was trained with, ready for new inputs."""
+"""`highwaynet.load(run)`: a trained network with its preparation, ready to predict."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ Inputs = ArrayLike | str | Path | Mapping[str, Any] | Table
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A network that answers in the user's terms: class names, probabilities, numbers in the target's own unit."""
+    """A trained network that predicts class labels, probabilities, or numbers in the unit of the target."""
 
     network: Network
     """The network, in evaluation mode."""
@@ -50,9 +50,9 @@ class TrainedModel:
 
     @property
     def classes(self) -> NDArray[Any]:
-        """The classes as the data had them, in the order of the columns of `predict_proba`; none in a regression.
+        """The class labels of the training data, in the order of the columns of `predict_proba`; empty for a regression.
 
-        Whole numbers and truth values of arrays stay what they were; other classes are texts.
+        Integers and booleans of arrays keep their type; other labels are strings.
         """
         names = self.data.class_names
         match self.data.label_kind:
@@ -64,27 +64,27 @@ class TrainedModel:
 
     @property
     def data(self) -> DataRecord:
-        """What it was trained on: task, class names, shape of a sample."""
+        """The record of the training data: task, class names, shape of a sample."""
         return self.preparation.record
 
     def outputs(self, inputs: Inputs) -> Tensor:
-        """What the network gives for new samples: (samples, outputs).
+        """Compute the outputs of the network for new samples, (samples, outputs): logits, or standardised numbers.
 
         Args:
-            inputs: Raw inputs (samples, ...) in the values and shape of the training data. For a run on a table: a path, a mapping of
+            inputs: Raw inputs (samples, ...) with the range and shape of the training data. For a run on a table: a path, a mapping of
                 column names to values, or a data frame.
 
         Raises:
-            InputError: If the samples have another form than those of the training data, or values that are no numbers.
+            InputError: If the samples have another form than the training data, or values that are not finite numbers.
         """
         raw = as_tensor(self._rows(inputs) if self.data.kind == "table" else self._array(inputs))
         shape = self.data.input_shape
         if tuple(raw.shape) == shape:
             raw = raw[None]  # a single sample
         if self.data.kind == "images" and tuple(raw.shape[1:]) == (*shape[1:], shape[0]):
-            raw = raw.movedim(-1, 1)  # channels last, as many files have them
+            raw = raw.movedim(-1, 1)  # channels last, as in many files
         if self.data.kind == "images" and raw.ndim == 3 and (1, *raw.shape[1:]) == shape:
-            raw = raw[:, None]  # grey images without an axis for their channel
+            raw = raw[:, None]  # grey images without a channel axis
         if tuple(raw.shape[1:]) != shape:
             raise InputError(f"inputs of shape {tuple(raw.shape)}: the run was trained on samples of {'×'.join(map(str, shape))}")
         with torch.inference_mode():
@@ -92,22 +92,22 @@ class TrainedModel:
         return torch.cat(batches) if batches else torch.empty(0, self.data.outputs)
 
     def _array(self, inputs: Any) -> NDArray[Any]:
-        """Arrays, tensors or lists as one array of numbers."""
+        """Convert arrays, tensors or lists to one array of numbers."""
         array = np.ascontiguousarray(as_array(inputs, "inputs", empty=True))
         if array.dtype.kind not in "buif":
-            raise InputError(f"inputs: arrays of numbers are needed, not of {array.dtype}; for files there is `highway predict`")
+            raise InputError(f"inputs: arrays of numbers are needed, not of {array.dtype}; for files use `highway predict`")
         if self.data.kind == "images" and self.data.full_scale == 255 and array.dtype.kind == "f" and array.size and array.max() <= 1:
-            raise InputError(f"inputs: values up to {array.max():g}; the run was trained on pixels from 0 to 255: bring them to that range")
+            raise InputError(f"inputs: values up to {array.max():g}; the run was trained on pixels from 0 to 255: scale them to that range")
         return array
 
     def _batch(self, raw: Tensor) -> Tensor:
         if not torch.isfinite(raw).all():
-            raise InputError("inputs: there is a value that is no finite number; repair or remove its row")
+            raise InputError("inputs: a value is not a finite number; repair or remove its row")
         outputs: Tensor = self.network(self.preparation.preprocessing.apply(raw))
         return outputs
 
     def _rows(self, inputs: Any) -> NDArray[np.float32]:
-        """The rows of a table as features."""
+        """Encode the rows of a table as features."""
         if isinstance(inputs, Table):
             table = inputs
         elif isinstance(inputs, str | Path):
@@ -119,9 +119,9 @@ class TrainedModel:
         return TableEncoder.from_json(self.data.encoder or {}).encode(table)
 
     def without(self, layers: Iterable[int]) -> "TrainedModel":
-        """The model with layers removed, numbered from 1 among those that can be; raises InputError if one cannot.
+        """Return the model without these layers, numbered from 1 among the removable ones; raises InputError if one cannot be removed.
 
-        Highway and residual layers can be removed, and the dense layers behind the first one.
+        Highway and residual layers can be removed, and dense layers after the first one.
         """
         try:
             return replace(self, network=self.network.without(list(layers)))
@@ -131,14 +131,14 @@ class TrainedModel:
             raise InputError(str(error)) from error
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> RunDirectory:
-        """Save the model as a run of its own, which can be loaded, evaluated, inspected, reported and trained on.
+        """Save the model as a new run, which can be loaded, evaluated, inspected, reported and trained further.
 
         Args:
-            path: The run directory to make.
+            path: The run directory to create.
             overwrite: Replace an earlier run there.
 
         Raises:
-            InputError: If the directory cannot be made.
+            InputError: If the directory cannot be created.
         """
         if Path(path).resolve() == self.run.resolve():
             raise InputError(f"{path} is the run that the model comes from: name another folder")
@@ -158,14 +158,14 @@ class TrainedModel:
         return run
 
     def predict_proba(self, inputs: Inputs) -> NDArray[np.float32]:
-        """The probability of each class, (samples, classes); only for classification."""
+        """Predict the probability of each class, (samples, classes); raises InputError for a regression."""
         if self.data.task != "classification":
             raise InputError("probabilities: the run is a regression; use predict")
         probabilities: NDArray[np.float32] = self.outputs(inputs).softmax(1).numpy()
         return probabilities
 
     def predict(self, inputs: Inputs) -> NDArray[Any]:
-        """The most probable class, as the training data had it, or the predicted number, for each sample."""
+        """Predict for each sample the label of the most probable class, or the number in the target's unit."""
         outputs = self.outputs(inputs)
         if self.data.task == "classification":
             labels: NDArray[Any] = self.classes[outputs.argmax(1).numpy()]

@@ -1,4 +1,4 @@
-"""Where a run goes if nothing is said. Free of torch."""
+"""The default folder of a run. Does not import torch."""
 
 import re
 from itertools import chain, count
@@ -8,11 +8,11 @@ from highwaynet.runs.spec import RunSpec
 
 
 def default_path(spec: RunSpec, *, existing: bool = False, ending: str | None = None) -> Path:
-    """A folder of its own below runs/ for each run; with `existing` the last one of this name, if there is any.
+    """Return a new folder below runs/; with `existing`, the last existing one of this name, if there is any.
 
     Args:
-        spec: What is run.
-        existing: Whether a run is to be resumed.
+        spec: The settings of the run, from which the name follows.
+        existing: Whether a run is resumed.
         ending: The end of the name; by default the seed.
     """
     data = spec.data.name if spec.data.built_in else Path(spec.data.name).stem

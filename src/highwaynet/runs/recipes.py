@@ -1,10 +1,10 @@
-"""Recipes: named ways to train, separate from the networks. Free of torch.
+"""Recipes: named ways to train, separate from the networks. Does not import torch.
 
-A recipe fills in the training settings that the user leaves out, and the preprocessing. Schedules are given in shares of the run, so that a
-recipe keeps its shape when `--epochs` asks for fewer.
+A recipe gives defaults for training settings and preprocessing. Schedules are given in shares of the run, so that a recipe keeps its
+shape if `--epochs` is smaller.
 
-paper      what the network's own paper gives
-released   what the authors' released files give, with their factors for biases and the last layer
+paper      settings of the network's own paper
+released   settings of the authors' released files, with their factors for biases and the last layer
 quick      warm-up and one cycle, for tens of epochs on a CPU
 """
 
@@ -22,13 +22,13 @@ class Recipe:
     """A way to train some networks."""
 
     source: str
-    """Where its numbers come from."""
+    """Source of its numbers."""
     training: dict[str, Any]
     """Values of `TrainingSpec` fields."""
     preprocessing: tuple[Step, ...] | None = None
-    """Steps for images; None leaves them as they are by default."""
+    """Preprocessing steps for images; None means the default."""
     augmentation: dict[str, Any] = field(default_factory=dict)
-    """Crop and mirror, as far as the data allow: a mirrored digit is none."""
+    """Crop, mirror and rotate, used only if the data allow it: a mirrored digit is not a digit."""
 
 
 _NESTEROV = {"optimiser": "sgd", "momentum": 0.9, "nesterov": True, "batch_size": 100}
@@ -53,7 +53,7 @@ _SHIFT_8: dict[str, Any] = {"crop": 8, "mirror": True}
 _SHIFT_4: dict[str, Any] = {"crop": 4, "mirror": True}
 
 
-def _quick(learning_rate: float, epochs: int, *, batch_size: int = 100, source: str = "ours; its peak is a cautious guess") -> Recipe:
+def _quick(learning_rate: float, epochs: int, *, batch_size: int = 100, source: str = "ours; its peak rate is a cautious guess") -> Recipe:
     return Recipe(
         source,
         _NESTEROV
@@ -99,7 +99,7 @@ _RESNET = Recipe(
     _SHIFT_4,
 )
 _FITNET = Recipe(
-    "Romero et al. 2014, without the hints that networks so deep needed there",
+    "Romero et al. 2014, without the hints that such deep networks needed there",
     {
         "optimiser": "rmsprop",
         "momentum": 0.0,
@@ -132,19 +132,19 @@ _ALL_CNN = Recipe(
 _BY_DRAWING: dict[str, dict[str, Recipe]] = {
     "mnist": {
         "paper": Recipe("paper, section 3.2; numbers from the released files", _MNIST, ("scale",)),
-        "released": Recipe("released files; pixels/255 where they have /256", _MNIST | _RELEASED_FACTORS, ("scale",)),
+        "released": Recipe("released files; pixels/255 instead of their /256", _MNIST | _RELEASED_FACTORS, ("scale",)),
         "quick": replace(_quick(0.06, 10, batch_size=50, source="ours; measured with mnist-highway-16 and -32"), augmentation={}),
     },
     "cifar": _HIGHWAY_CIFAR,
     "resnet": {"paper": _RESNET, "quick": _HIGHWAY_CIFAR["quick"]},
     "resnet-2016": {
         "paper": Recipe(
-            "2016 report: classical momentum, falling in steps, shifts, mirroring, rotation; all numbers are guesses",
+            "2016 report: classical momentum, multi-step schedule, shifts, mirroring, rotation; all numbers are guesses",
             _CIFAR | {"nesterov": False, "weight_decay": 0.0},
             ("gcn", "mean-image"),
             {"crop": 4, "mirror": True, "rotate": 10.0},
         ),
-        "quick": _quick(0.03, 15),  # without batch norm more is too much
+        "quick": _quick(0.03, 15),  # a higher rate is too high without batch norm
     },
     "fitnet": {"paper": _FITNET, "quick": _quick(0.02, 15)},
     "teacher": {"quick": _quick(0.02, 15)},
@@ -161,7 +161,7 @@ _DENSE: dict[str, dict[str, Recipe]] = {
 
 
 def recipes_of(network: str, variant: str | None = None) -> dict[str, Recipe]:
-    """The recipes that fit a network, by name."""
+    """Return the recipes for a network, by name."""
     if network in _DENSE:
         return _DENSE[network]
     preset = PRESETS[network]
@@ -170,16 +170,16 @@ def recipes_of(network: str, variant: str | None = None) -> dict[str, Recipe]:
 
 
 def usual_recipe(network: str) -> str | None:
-    """The recipe that is used if none is named; dense networks have settings of their own."""
+    """Return the recipe that is used by default; None for dense networks, whose defaults are those of `TrainingSpec`."""
     return PRESETS[network].traits.usual_recipe
 
 
 def find_recipe(name: str, network: str, variant: str | None = None) -> Recipe:
-    """A recipe by name; raises ValueError, with those that fit, where it is none for this network."""
+    """Return a recipe by name; raises ValueError, which lists those that fit, if this network does not have it."""
     fitting = recipes_of(network, variant)
     if name not in fitting:
         known = {other for recipes in (*_BY_DRAWING.values(), *_DENSE.values()) for other in recipes}
         if name not in known:
             raise ValueError(str(unknown("recipe", name, sorted(known))))
-        raise ValueError(f"training.recipe = {name!r}: there is none for {network}; choose {' or '.join(fitting)}")
+        raise ValueError(f"training.recipe = {name!r}: {network} does not have this recipe; choose {' or '.join(fitting)}")
     return fitting[name]

@@ -1,4 +1,4 @@
-"""Records of analyses as files: NAME.json, and NAME.npz beside it for arrays. Free of torch."""
+"""Files of analysis records: NAME.json, and NAME.npz for arrays. Does not import torch."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,12 +14,12 @@ RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
 def record_name(question: str, part: str | None = None) -> str:
-    """The name under which the answer to a question is kept: with the part of the data, if it can be asked about any part."""
+    """Return the name of the record of a question, with the part of the data if the question is about a part."""
     return question if part is None else f"{question}-{part}"
 
 
 def records_in(folder: Path) -> Iterator[Path]:
-    """The files of all records in a folder, damaged ones too: JSON with a fingerprint, or none at all, and the arrays beside it."""
+    """Yield the files of all records in a folder: JSON files that have a fingerprint or are damaged, and their .npz files."""
     for path in folder.glob("*.json"):
         try:
             content = json.loads(path.read_bytes())
@@ -30,22 +30,22 @@ def records_in(folder: Path) -> Iterator[Path]:
 
 
 def pack_record(name: str, record: BaseModel) -> dict[str, bytes]:
-    """The content of a record's files, by name, in the order in which they are written."""
+    """Return the content of a record's files, by name, in the order in which they are to be written."""
     arrays = array_fields(record)
     content, files = json.loads(record.model_dump_json(exclude=set(arrays))), {}
-    if arrays:  # they come first: the JSON file carries their checksum
+    if arrays:  # they come first, because the JSON file has their checksum
         files[f"{name}.npz"] = packed = pack(arrays)
         content[CHECKSUM] = sha256(packed)
     return files | {f"{name}.json": (json.dumps(content) + "\n").encode()}
 
 
 def unpack_record(name: str, kind: type[RecordT], read: Callable[[str], bytes]) -> RecordT | None:
-    """A record, or None if it is missing, damaged or of another version.
+    """Read a record; None if it is missing, damaged or of another version.
 
     Args:
         name: Its name.
         kind: Its class.
-        read: Gives the content of a file by name; raises OSError or KeyError if there is none.
+        read: Returns the content of a file by name; raises OSError or KeyError if there is none.
     """
     try:
         content = json.loads(read(f"{name}.json"))
@@ -57,7 +57,7 @@ def unpack_record(name: str, kind: type[RecordT], read: Callable[[str], bytes]) 
 
 
 def save_record(folder: Path, name: str, record: BaseModel) -> None:
-    """Keep a record; raises InputError where that cannot be done."""
+    """Write the files of a record; raises InputError if that fails."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -67,5 +67,5 @@ def save_record(folder: Path, name: str, record: BaseModel) -> None:
 
 
 def load_record(folder: Path, name: str, kind: type[RecordT]) -> RecordT | None:
-    """A record, or None where it is missing, damaged or of another version: it can be made again."""
+    """Load a record; None if it is missing, damaged or of another version, so that it is computed again."""
     return unpack_record(name, kind, lambda file: (folder / file).read_bytes())

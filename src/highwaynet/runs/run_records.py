@@ -11,26 +11,26 @@ from highwaynet.data.record import DataRecord
 
 Count = Annotated[int, Field(ge=0)]
 Measured = Annotated[float, Field(strict=False)]
-"""A number that may be infinite or none, which JSON writes as a text."""
+"""A number that may be infinite or NaN, which JSON files contain as strings."""
 
 
 class Metrics(Spec):
-    """How well a network does. The loss of a network that diverged may be infinite or no number."""
+    """Metrics of a network. If it diverged, the loss may be infinite or NaN."""
 
     model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="strings")
 
     loss: Measured
     """Classification: mean cross-entropy. Regression: mean squared error of the standardised target; 1 is no better than the mean."""
     accuracy: Measured | None = None
-    """Classification: share of correct answers, 0 to 1."""
+    """Classification: share of correct predictions, 0 to 1."""
     rmse: Measured | None = None
-    """Regression: root of the mean squared error, in the target's own unit."""
+    """Regression: root mean squared error, in the unit of the target."""
     r2: Measured | None = None
     """Regression: share of the target's variance that is explained, R²."""
 
     @property
     def headline(self) -> str:
-        """The number that people ask for first: accuracy, or RMSE and R²."""
+        """The main metric as text: accuracy, or RMSE and R²."""
         if self.accuracy is not None:
             return percent(self.accuracy)
         return f"RMSE {self.rmse or 0:.4g}, R² {self.r2 or 0:.3f}"
@@ -40,10 +40,10 @@ class Metrics(Spec):
 
 
 class Score(Metrics):
-    """How well a network does on some samples."""
+    """Metrics of a network on a number of samples."""
 
     samples: Count
-    """How many samples that is."""
+    """Number of samples."""
 
 
 class EpochRecord(Spec):
@@ -58,9 +58,9 @@ class EpochRecord(Spec):
     learning_rate: float
     """Learning rate of the epoch's last step."""
     train_loss: Measured
-    """Mean loss over the epoch's samples, each at the moment when it was trained on."""
+    """Mean loss over the epoch's samples, each with the weights of the step in which it was used."""
     train_accuracy: Measured | None = None
-    """Share of correct answers over the same samples."""
+    """Share of correct predictions over the same samples."""
     train_rmse: Measured | None = None
     """Regression: root mean squared error over the same samples."""
     train_r2: Measured | None = None
@@ -68,15 +68,15 @@ class EpochRecord(Spec):
     validation_loss: Measured | None = None
     """Mean loss over the validation data at the end of the epoch."""
     validation_accuracy: Measured | None = None
-    """Share of correct answers there."""
+    """Share of correct predictions on the validation data."""
     validation_rmse: Measured | None = None
-    """Regression: root mean squared error there."""
+    """Regression: root mean squared error on the validation data."""
     validation_r2: Measured | None = None
-    """Regression: R² there."""
+    """Regression: R² on the validation data."""
 
     @classmethod
     def of(cls, train: Metrics, validation: Metrics | None, *, epoch: int, step: int, learning_rate: float) -> "EpochRecord":
-        """The line of an epoch that ended with these metrics."""
+        """Make the record of an epoch from its metrics."""
         parts = {"train": train, "validation": validation}
         values = {
             f"{part}_{name}": value
@@ -93,7 +93,7 @@ class EpochRecord(Spec):
 
     @property
     def validation(self) -> Metrics | None:
-        """The metrics of the validation data, if any were kept."""
+        """The metrics of the validation data, if there are any."""
         if self.validation_loss is None:
             return None
         return Metrics(loss=self.validation_loss, accuracy=self.validation_accuracy, rmse=self.validation_rmse, r2=self.validation_r2)
@@ -118,30 +118,30 @@ class Best(Spec):
     step: Count
     """Steps that had been taken at its end."""
     loss: float
-    """Its validation loss, or training loss where there is no validation."""
+    """Its validation loss, or its training loss if there are no validation data."""
 
 
 class RunProgress(Spec):
-    """What has to be known besides tensors to go on with a run. Random numbers follow from seed, epoch and step; none is stored."""
+    """What is needed besides tensors to resume a run. Random numbers follow from seed, epoch and step, and are not stored."""
 
     model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="strings")  # with on_divergence = ignore
 
     batch: Count
-    """Batches of the epoch in progress that had been trained on."""
+    """Number of finished batches of the current epoch."""
     tally: tuple[tuple[Measured, ...], ...]
-    """Sums over the epoch in progress, of each process."""
+    """Sums over the current epoch, for each process."""
     seconds: float
-    """Time spent on the epoch in progress."""
+    """Time spent on the current epoch."""
     history_bytes: Count
-    """Length of history.jsonl then."""
+    """Length of history.jsonl in bytes."""
     timing_bytes: Count
-    """Length of timing.jsonl then."""
+    """Length of timing.jsonl in bytes."""
     best: Best | None
     """The best epoch so far."""
     rewinds: Count
-    """How often the run had gone back because the loss was not finite; each time the learning rate was halved."""
+    """Number of rewinds because the loss was not finite; each halved the learning rate."""
     went_back_to: Count | None
-    """The step to which the run last went back."""
+    """The step of the last rewind."""
     scaler: dict[str, float]
     """precision = float16: the state of the loss scaling."""
 
@@ -152,9 +152,9 @@ class CheckpointRecord(Spec):
     schema_version: Literal[1] = 1
     """Version of this format."""
     epoch: Count
-    """Epochs that had been finished."""
+    """Number of finished epochs."""
     step: Count
-    """Steps that had been taken."""
+    """Number of steps taken."""
     sha256: str
     """Checksum of the safetensors file."""
     spec_sha256: str
@@ -162,18 +162,18 @@ class CheckpointRecord(Spec):
     data_sha256: str
     """Checksum of the data.json that it belongs to."""
     plan_sha256: str = ""
-    """Checksum of the plan.json that it belongs to; empty in runs that were made before there were plans."""
+    """Checksum of the plan.json that it belongs to; empty in older runs, which have no plan.json."""
     progress: RunProgress | None = None
-    """Checkpoints from which a run can go on: where it was."""
+    """The state of the run, in checkpoints from which it can be resumed."""
     own_sha256: str = ""
     """Checksum of this record as JSON, without this field."""
 
     def sealed(self) -> "CheckpointRecord":
-        """The same with its own checksum."""
+        """Return the record with its own checksum."""
         return self.model_copy(update={"own_sha256": self._digest()})
 
     def is_intact(self) -> bool:
-        """Whether its own checksum is right; the first version had none."""
+        """Whether its own checksum is right or absent, as in the first version."""
         return self.own_sha256 in {"", self._digest()}
 
     def _digest(self) -> str:
@@ -182,9 +182,9 @@ class CheckpointRecord(Spec):
 
 
 class StoredData(Spec):
-    """data.json: what the data of a run are, with the checksum of data.safetensors beside it."""
+    """The content of data.json: the record of the data, and the checksum of data.safetensors."""
 
     record: DataRecord
-    """What is known about the data."""
+    """The record of the data."""
     sha256: str
-    """Checksum of the statistics."""
+    """Checksum of data.safetensors."""

@@ -1,4 +1,4 @@
-"""Several runs that differ in their seed, and what they came to: best (mean ± standard deviation)."""
+"""Results of several runs that differ only in their seed: best (mean ± standard deviation)."""
 
 import statistics
 from pathlib import Path
@@ -13,12 +13,12 @@ SEEDS = "seeds.json"
 
 
 class SeedScore(Spec):
-    """What one seed came to."""
+    """The score of one seed."""
 
     seed: int
     """The seed of the run."""
     run: str
-    """Its folder, below that of all seeds."""
+    """Its folder, relative to that of all seeds."""
     score: Score
     """Loss and metrics of its final weights."""
 
@@ -29,13 +29,13 @@ class SeedsRecord(Spec):
     schema_version: Literal[1] = 1
     """Version of this format."""
     part: Part
-    """The part of the data that was asked."""
+    """The part of the data that was evaluated."""
     runs: tuple[SeedScore, ...]
     """The runs, by seed."""
 
     @property
     def summary(self) -> str:
-        """The metric that people ask for, as tables of papers have it.
+        """The main metric over all seeds, as in tables of papers.
 
         >>> score = lambda accuracy: Score(loss=0.1, accuracy=accuracy, samples=100)
         >>> runs = tuple(SeedScore(seed=n, run=f"seed{n}", score=score(a)) for n, a in enumerate((0.99, 0.98, 0.97)))
@@ -52,5 +52,5 @@ class SeedsRecord(Spec):
         return f"{self.part} {name}: {numbers}, over {len(values)} seed{'s' if len(values) > 1 else ''}"
 
     def save(self, folder: Path) -> None:
-        """Keep it beside the runs."""
+        """Write seeds.json to the folder of the runs."""
         write_atomically(folder / SEEDS, self.model_dump_json(indent=2) + "\n")

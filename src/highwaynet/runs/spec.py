@@ -24,16 +24,16 @@ from highwaynet.runs.recipes import find_recipe, usual_recipe
 from highwaynet.runs.training_spec import TrainingSpec
 
 SPEC = "spec.toml"
-"""The spec's file in a run directory."""
+"""Name of the spec file in a run directory."""
 
 
 class StartSpec(Spec):
-    """Where a run starts, if not with fresh weights: with the network of another run, or with one that was given in memory."""
+    """The start of a run that does not have new weights: the network of another run, or one that was given in memory."""
 
     _section: ClassVar[str] = "start."
 
     run: str | None = None
-    """The parent run, whose network is taken over with its weights."""
+    """The parent run, whose network and weights are used."""
 
     checkpoint: Kept | None = None
     """Which of the parent's weights; by default those that are its answer."""
@@ -50,16 +50,16 @@ class StartSpec(Spec):
     @model_validator(mode="after")
     def _check(self) -> "StartSpec":
         if self.run is None and not self.given:
-            raise ValueError("start.run is missing: name the run whose network is taken over, or leave the section out for fresh weights")
+            raise ValueError("start.run is missing: name the run whose network is used, or leave the section out for new weights")
         if self.given and (self.without or self.checkpoint):
-            raise ValueError("start.given = true: the network was given as it is; start.without and start.checkpoint need start.run")
+            raise ValueError("start.given = true: the network was given in memory; start.without and start.checkpoint need start.run")
         return self
 
 
 class RunSpec(Spec):
-    """Everything that a run depends on: the same spec gives the same history, bit for bit.
+    """All settings of a run: the same spec gives the same history, bit for bit.
 
-    A spec is always complete: what is left out follows from the network, its recipe and the data.
+    A spec is always complete: fields that are left out get values from the network, its recipe and the data.
 
     >>> spec = RunSpec(network=NetworkSpec(depth=20), training=TrainingSpec(epochs=5))
     >>> spec.network.name, spec.training.learning_rate
@@ -70,23 +70,23 @@ class RunSpec(Spec):
     """Version of this format."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Seed of the start weights and of the order of the samples."""
+    """Seed of the initial weights and of the order of the samples."""
 
     network: NetworkSpec = NetworkSpec()
-    """What is trained."""
+    """Settings of the network."""
 
     data: DataSpec = DataSpec()
-    """What it is trained on."""
+    """Settings of the data."""
 
     training: TrainingSpec = TrainingSpec()
-    """How it is trained."""
+    """Settings of the training."""
 
     start: StartSpec | None = None
-    """Where it starts: with fresh weights if left out, or with the network of another run."""
+    """The network of another run to start with; by default the run starts with new weights."""
 
     @classmethod
     def from_run(cls, run: str | PathLike[str], *, without: Iterable[int] = (), checkpoint: str | None = None, **changes: Any) -> "RunSpec":
-        """The spec of a run that trains on with the network of another run.
+        """Return the spec of a run that trains the network of another run further.
 
         Args:
             run: The parent run.
@@ -95,7 +95,7 @@ class RunSpec(Spec):
             **changes: Sections with the settings that differ from the parent's, for instance ``training={"epochs": 5}``.
 
         Raises:
-            InputError: If there is no such run, or a value is impossible.
+            InputError: If there is no such run, or a value is invalid.
         """
         try:
             start = {"run": str(Path(run).resolve()), "without": tuple(map(index, without)), "checkpoint": checkpoint}
@@ -106,7 +106,7 @@ class RunSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: Any) -> Any:
-        """Training settings and preprocessing that are left out follow the recipe, and the learning rate the network."""
+        """Fill in training settings and preprocessing from the recipe, and the learning rate from the network."""
         if not isinstance(values, dict):
             return values
         network, training, data = (_given(values.get(section, {})) for section in ("network", "training", "data"))
@@ -129,35 +129,35 @@ class RunSpec(Spec):
     @model_validator(mode="after")
     def _check(self) -> "RunSpec":
         if self.training.epochs == 0 and self.start is None:
-            raise ValueError("training.epochs = 0: should be at least 1; only a run with a [start] can keep its start weights")
+            raise ValueError("training.epochs = 0: should be at least 1; only a run with a [start] section can keep its initial weights")
         return self
 
     def to_toml(self) -> str:
-        """The spec as TOML, with every setting written out."""
+        """Return the spec as TOML, with all settings."""
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
 
 def with_training(spec: RunSpec, **changes: Any) -> RunSpec:
-    """The spec with other training settings, whatever a recipe would say."""
+    """Return the spec with other training settings, without applying the recipe again."""
     return spec.model_copy(update={"training": spec.training.model_copy(update=changes)})
 
 
 def _given(section: Any) -> dict[str, Any] | None:
-    """The fields of a section that were chosen; None where it is no section, so that its own error is told."""
+    """Return the fields of a section that were set; None if it is not a section, which validation then reports."""
     if isinstance(section, Spec):
         return {field: getattr(section, field) for field in section.model_fields_set}
     return section if isinstance(section, dict) else None
 
 
 def _applicable(recipe: dict[str, Any], training: dict[str, Any]) -> dict[str, Any]:
-    """What of a recipe still fits: another schedule or optimiser than the recipe's takes none of its details along."""
+    """Return the recipe's settings without details of its schedule or optimiser if another one is chosen."""
     kept = {"training": {"optimiser": TrainingSpec.model_fields["optimiser"].default} | recipe}
     drop_dependent(kept, {f"training.{name}": value for name, value in training.items() if value is not None})
     return {name: value for name, value in kept["training"].items() if name in recipe}
 
 
 def make_absolute(values: dict[str, Any]) -> None:
-    """The paths of own data and of a parent run from the root on, so that the run can be repeated from another folder."""
+    """Make the paths of user data and of a parent run absolute, so that the run can be repeated from another folder."""
     for section, field, whole in (("data", "name", whole_name), ("start", "run", whole_path)):
         table = values.get(section)
         if isinstance(table, dict) and field in table:
@@ -165,7 +165,7 @@ def make_absolute(values: dict[str, Any]) -> None:
 
 
 def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
-    """Values whose section [start] names a run, on top of that run's own settings; others as they are."""
+    """Apply values on top of the settings of the run that their section [start] names; without one, return them unchanged."""
     start = values.get("start")
     run = start.get("run") if isinstance(start, dict) else None
     if not isinstance(run, str):
@@ -175,7 +175,7 @@ def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
     parent = read_spec_values(Path(run) / SPEC)
     parent.pop("start", None)
     if isinstance(training := parent.get("training"), dict) and training.get("epochs") == 0:
-        del training["epochs"]  # a network that was saved without training is trained on
+        del training["epochs"]  # of a network that was saved without training and is now trained further
     changes: dict[str, Any] = {}
     for section, given in values.items():
         plain = given.model_dump(exclude_unset=True) if isinstance(given, Spec) else given
@@ -187,20 +187,20 @@ def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_toml(text: str, source: Path) -> dict[str, Any]:
-    """The values in a TOML text; `source` is named in the error if it is broken."""
+    """Parse a TOML text; raises InputError, which names `source`, if it is invalid."""
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))  # some editors begin files with a mark
+        return tomllib.loads(text.removeprefix("\ufeff"))  # some editors write a byte order mark
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{source} is not valid TOML: {error}") from error
 
 
 def read_spec_values(path: Path) -> dict[str, Any]:
-    """The values of a spec file, not yet validated, so that flags can change them."""
+    """Read the values of a spec file without validating them, so that flags can change them."""
     return parse_toml(read_text(path), path)
 
 
 def spec_from_values(values: dict[str, Any], source: Path | None = None) -> RunSpec:
-    """A validated RunSpec; the error names the file if there is one."""
+    """Make a validated RunSpec; the error names the file if there is one."""
     try:
         return validated(RunSpec, values)
     except InputError as error:

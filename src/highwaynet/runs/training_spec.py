@@ -1,4 +1,4 @@
-"""TrainingSpec: how the weights change. Free of torch."""
+"""TrainingSpec: the settings of the training. Does not import torch."""
 
 import re
 from typing import Annotated, ClassVar, Literal
@@ -15,7 +15,7 @@ Factor = Annotated[float, Field(ge=0, le=1000)]
 
 
 class TrainingSpec(Spec):
-    """Optimiser, schedule, weight decay, augmentation and budget; a recipe fills in what is left out."""
+    """Optimiser, schedule, weight decay, augmentation and budget; fields that are left out get the recipe's values."""
 
     _section: ClassVar[str] = "training."
 
@@ -80,14 +80,14 @@ class TrainingSpec(Spec):
     ignore."""
 
     max_rewinds: Annotated[int, Field(ge=1, le=100)] = 5
-    """on_divergence = rewind: how many times, before the run stops anyway."""
+    """on_divergence = rewind: maximal number of rewinds; then the run stops."""
 
     patience: Annotated[int, Field(ge=1)] | None = None
     """Early stopping: end the run after this many epochs without a lower validation loss (or training loss, without validation
     data)."""
 
     objective: str | None = None
-    """The name of an objective of your own, which was given in Python (`objective=`); by default cross-entropy, or squared error."""
+    """Name of the objective that was passed in Python (`objective=`). By default cross-entropy, or squared error for a regression."""
 
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Classification: share of each target that is spread evenly over all classes. Losses in the history are without it."""
@@ -161,7 +161,7 @@ class TrainingSpec(Spec):
             raise ValueError(f"training.nesterov = true: needs {either(users('nesterov'))} with momentum, not {chosen}")
         if self.smoothing is not None and self.optimiser not in users("smoothing"):
             way = f"leave it out, or choose {either(users('smoothing'))}"
-            raise ValueError(f"training.smoothing = {self.smoothing}: {self.optimiser} has none; {way}")
+            raise ValueError(f"training.smoothing = {self.smoothing}: {self.optimiser} does not use it; {way}")
         if (self.schedule == "multi-step") != bool(self.milestones):
             way = (
                 "needs training.milestones" if self.schedule == "multi-step" else "has no milestones; leave them out, or choose multi-step"
@@ -175,5 +175,5 @@ class TrainingSpec(Spec):
             except ValueError as error:
                 raise ValueError(f"training.checkpoint = {self.checkpoint!r}: {error}") from error
         if self.milestones and list(self.milestones) != sorted(set(self.milestones)):
-            raise ValueError(f"training.milestones = {list(self.milestones)}: must rise")
+            raise ValueError(f"training.milestones = {list(self.milestones)}: must be in ascending order")
         return self
