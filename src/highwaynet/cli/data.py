@@ -16,12 +16,12 @@ from highwaynet.data.spec import DataSpec
 
 data_app = typer.Typer(name="data", help="The data sets.", no_args_is_help=True, rich_markup_mode=None)
 
-DATA_ROOT: Any = typer.Option(help="Where the built-in data sets lie; by default $HIGHWAYNET_DATA, else the user's cache folder.")
-JSON: Any = typer.Option("--json", help="Print the answer as JSON.")
+DATA_ROOT: Any = typer.Option(help="Folder of the built-in data sets; by default $HIGHWAYNET_DATA, else the user's cache folder.")
+JSON: Any = typer.Option("--json", help="Print the result as JSON.")
 
 
 def use_data_root(root: Path | None) -> None:
-    """Let everything in this process look for data there."""
+    """Set the folder of the built-in data sets for this process."""
     if root is not None:
         os.environ["HIGHWAYNET_DATA"] = str(root)
 
@@ -29,7 +29,7 @@ def use_data_root(root: Path | None) -> None:
 def data_flags(
     name: str | None, target: str | None, task: str | None, resize: str | None, colour: str | None, skip_bad: bool
 ) -> dict[str, str | None]:
-    """The flags about data that several commands have, by the fields that they set."""
+    """Return the data flags that several commands share, by the fields that they set."""
     size = f"[{resize.replace('x', ',')}]" if resize and re.fullmatch(r"\d+x\d+", resize) else resize
     return {
         "data.name": name,
@@ -78,7 +78,7 @@ def fetch_command(
 
     Example: highway data fetch mnist
 
-    A download that broke off is taken up where it stopped.
+    An interrupted download continues where it stopped.
     """
     from highwaynet.data.fetch import data_root as find_root
     from highwaynet.data.fetch import fetch
@@ -133,7 +133,7 @@ def verify_command(
 @data_app.command("describe")
 def describe_command(
     name: Annotated[str, typer.Argument(help="A built-in data set, or the path of your own data.")],
-    target: Annotated[str | None, typer.Option(help="The column of a table that is to be predicted.")] = None,
+    target: Annotated[str | None, typer.Option(help="The column of a table to predict.")] = None,
     task: Annotated[str | None, typer.Option(metavar="NAME", help=help_for(DataSpec, "task"))] = None,
     resize: Annotated[str | None, typer.Option(metavar="HEIGHTxWIDTH", help=help_for(DataSpec, "resize"))] = None,
     colour: Annotated[str | None, typer.Option(metavar="NAME", help=help_for(DataSpec, "colour"))] = None,
@@ -144,7 +144,7 @@ def describe_command(
     ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say what the data are, and how a run would divide them.
+    """Describe data: samples, classes, preprocessing, and how a run would divide them.
 
     Example: highway data describe flowers/
     """

@@ -12,11 +12,11 @@ from highwaynet.runs.spec import SPEC, RunSpec, on_top_of_parent, read_spec_valu
 
 
 def gather_spec(source: Path | None, flags: dict[str, str | None], settings: list[str]) -> RunSpec:
-    """The spec from a TOML file or run directory, changed by flags, changed by `--set`.
+    """Build the spec from a TOML file or run directory, then flags, then `--set`.
 
     Args:
-        source: A TOML file, or a run directory whose spec is taken; None starts from the defaults.
-        flags: Texts by dotted field name; None where a flag was not given.
+        source: A TOML file, or a run directory whose spec is used; None starts from the defaults.
+        flags: Texts by dotted field name; None for flags that were not given.
         settings: Texts like ``network.depth=20``.
     """
     path = source / SPEC if source is not None and source.is_dir() else source
@@ -27,7 +27,7 @@ def gather_spec(source: Path | None, flags: dict[str, str | None], settings: lis
     for field, value in changes:
         assign(values, field, value)
     _make_absolute(values)
-    if "schema_version" not in values:  # else a run wrote it, and nothing is left out
+    if "schema_version" not in values:  # specs written by runs have it, and are complete
         values = on_top_of_parent(values)
     spec = spec_from_values(values, None if changes else path)
     if spec.data.in_memory and path is None and spec.start is None:
@@ -36,7 +36,7 @@ def gather_spec(source: Path | None, flags: dict[str, str | None], settings: lis
 
 
 TEXTS = {"start.run", "data.name", "data.target", "training.checkpoint", "training.device"}
-"""Fields that hold text, whatever it looks like: a folder may be called 1.5 and a column true."""
+"""Fields whose values are always text: a folder may be called 1.5, and a column true."""
 
 
 BUILT_IN = {("data", name) for name in (*CATALOGUE, IN_MEMORY)}
@@ -44,7 +44,7 @@ BUILT_IN = {("data", name) for name in (*CATALOGUE, IN_MEMORY)}
 
 
 def _make_absolute(values: dict[str, Any]) -> None:
-    """The paths of own data and of a parent run from the root on, so that the run can be repeated from another folder."""
+    """Make the paths of data and of a parent run absolute, so that the run can be repeated from another folder."""
     for section, field in (("data", "name"), ("start", "run")):
         table = values.get(section)
         path = table.get(field) if isinstance(table, dict) else None
@@ -53,7 +53,7 @@ def _make_absolute(values: dict[str, Any]) -> None:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Field and value of a `--set` text.
+    """Parse a `--set` text to field and value.
 
     >>> parse_setting("network.depth=20"), parse_setting("network.activation=relu")
     (('network.depth', 20), ('network.activation', 'relu'))
@@ -66,7 +66,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A value as TOML writes it; anything else is a plain word.
+    """Parse a value as TOML; anything that is not TOML is a plain string.
 
     >>> parse_value("1e-3"), parse_value("auto")
     (0.001, 'auto')
