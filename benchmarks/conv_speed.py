@@ -1,12 +1,12 @@
-"""Convolutional highway networks against their naive twins, and against the machine's matrix products.
+"""Speed of convolutional highway networks, compared with naive twins and with matrix products on the same machine.
 
     python benchmarks/conv_speed.py
 
-A naive twin has the same layers and weights as textbooks write them: two `nn.Conv2d` a highway layer, `h * t + x * (1 - t)`, torch's
-default memory layout. Whole training steps (forward, loss, backward, SGD with Nesterov momentum) on one batch of 100, with one thread, take
-turns; the best of several counts. Each network has a process of its own: ours runs as `highway train` runs it, with freed memory kept
-(highwaynet.base.memory), the twin as a script of one's own would. The share of the matrix products' speed counts the multiply-adds of
-`highway networks` alone, three times for a training step. Measure on an idle machine. Writes results/conv-speed.json.
+A naive twin has the same layers and weights in the usual form: two `nn.Conv2d` per highway layer, `h * t + x * (1 - t)`, torch's default
+memory layout. Whole training steps (forward, loss, backward, SGD with Nesterov momentum) on one batch of 100 with one thread alternate; the
+fastest counts. Each network runs in its own process: ours as `highway train` does, with freed memory kept (highwaynet.base.memory), the
+twin as in a plain script. The share of the speed of matrix products counts only the multiply-adds that `highway networks` shows, three
+times for a training step. Measure on an idle machine. Writes results/conv-speed.json.
 """
 
 import argparse
@@ -29,13 +29,13 @@ from highwaynet.networks.convolutional import ConvNetwork
 from highwaynet.networks.description import describe
 
 NETWORKS = {"mnist-highway-16": 1.25, "highway-a": 1.3, "highway-b": None}
-"""Each network with the least ratio that is asked for."""
+"""Each network with the ratio to reach."""
 PEAK_SHARE = 0.65
 BATCH, SIZE = 100, 2048
 
 
 class NaiveHighway(nn.Module):
-    """The layer as textbooks write it, with the weights of one of ours."""
+    """The usual form of the layer, with the weights of a ConvHighway."""
 
     def __init__(self, layer: ConvHighway) -> None:
         super().__init__()
@@ -46,13 +46,13 @@ class NaiveHighway(nn.Module):
                 convolution.bias.copy_(bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The layer's output."""
+        """Compute h·t + x·(1 − t)."""
         h, t = torch.relu(self.h(x)), torch.sigmoid(self.t(x))
         return h * t + x * (1 - t)
 
 
 def naive_twin(network: ConvNetwork) -> nn.Sequential:
-    """The same network from torch's own modules."""
+    """Return the same network, built from torch's modules."""
     layers: list[nn.Module] = []
     for layer in network.layers:
         if isinstance(layer, ConvHighway):
@@ -68,7 +68,7 @@ def naive_twin(network: ConvNetwork) -> nn.Sequential:
 
 
 def stepper(network: nn.Module, x: Tensor, targets: Tensor) -> Callable[[], float]:
-    """A training step that gives its seconds."""
+    """Return a function that makes a training step and returns its seconds."""
     optimiser = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9, nesterov=True, weight_decay=5e-4)
 
     def step() -> float:
@@ -83,14 +83,14 @@ def stepper(network: nn.Module, x: Tensor, targets: Tensor) -> Callable[[], floa
 
 
 def product_seconds(left: Tensor, right: Tensor) -> float:
-    """Seconds of one large matrix product."""
+    """Time one large matrix product."""
     started = time.perf_counter()
     torch.mm(left, right)
     return time.perf_counter() - started
 
 
 def built(name: str, who: str) -> nn.Module:
-    """Our network, or its twin after it was found to compute the same."""
+    """Build our network, or its twin after checking that both compute the same."""
     spec = NetworkSpec(name=name)
     ours = build_network(spec, spec.preset.made_for, 10, generator=torch.Generator().manual_seed(0))
     if who == "ours" or not isinstance(ours, ConvNetwork):
@@ -101,7 +101,7 @@ def built(name: str, who: str) -> nn.Module:
 
 
 def work(name: str, who: str) -> None:
-    """A process that takes a step for each line it is sent, and answers with its seconds."""
+    """Run a worker process: make a step for each input line, and print its seconds."""
     torch.set_num_threads(1)
     if who == "ours":
         keep_freed_memory()
@@ -112,7 +112,7 @@ def work(name: str, who: str) -> None:
 
 
 def steps_of(worker: "subprocess.Popen[str]") -> float:
-    """Seconds of the worker's next step."""
+    """Let the worker make a step, and return its seconds."""
     if worker.stdin is None or worker.stdout is None:
         raise RuntimeError("the worker has no pipes")
     worker.stdin.write("\n")
@@ -121,7 +121,7 @@ def steps_of(worker: "subprocess.Popen[str]") -> float:
 
 
 def measure(name: str, rounds: int) -> dict[str, float | str | None]:
-    """Best times of both networks and of the matrix product, in turns."""
+    """Measure the best times of both networks and of the matrix product, in turns."""
     spec = NetworkSpec(name=name)
     shape = spec.preset.made_for
     workers = {
@@ -166,9 +166,9 @@ def main() -> None:
     for name in NETWORKS:
         results.append(measure(name, options.rounds if name != "highway-b" else max(3, options.rounds // 4)))
         print(
-            f"{name}: {results[-1]['ours_ms']:.1f} ms a step, naive twin {results[-1]['naive_ms']:.1f} ms, "
+            f"{name}: {results[-1]['ours_ms']:.1f} ms per step, naive twin {results[-1]['naive_ms']:.1f} ms, "
             f"ratio {results[-1]['ratio']:.2f}; "
-            f"{results[-1]['gflops']:.0f} GFLOP/s, {results[-1]['share_of_product']:.0%} of a matrix product's speed"
+            f"{results[-1]['gflops']:.0f} GFLOP/s, {results[-1]['share_of_product']:.0%} of the speed of a matrix product"
         )
     what = f"training step of a batch of {BATCH} against the naive twin in default memory layout, one thread"
     write_record("conv-speed", f"conv_speed.py --rounds {options.rounds}", what=what, results=results)

@@ -1,12 +1,12 @@
-"""How fast batches come: against a per-sample `torch.utils.data.DataLoader` doing the same work, one thread.
+"""Speed of batches, compared with a per-sample `torch.utils.data.DataLoader` that does the same work, with one thread.
 
     python benchmarks/data_pipeline.py
 
-CIFAR-10's form (50,000 colour images, batches of 128, pad-8 crop and mirroring, scaled to 0…1), MNIST's form (60,000 grey images,
-batches of 128, scaled), and the latter from a memory-mapped file. Pixels are random: speed does not depend on them. The peer draws a sample
-at a time in Python, crops and flips it with tensor operations and stacks the batch, as the usual code does. Best of several, alternating.
-Also the resident memory that CIFAR-10's pipeline adds, at its peak and while batches are made: files in the genuine binary form, read
-and used in a process of its own. Writes results/data-pipeline.json.
+Measured are data of the form of CIFAR-10 (50,000 colour images, batches of 128, pad-8 crop and mirroring, scaled to 0…1), of MNIST (60,000
+grey images, batches of 128, scaled), and the latter from a memory-mapped file. Pixels are random: speed does not depend on them. The peer
+takes one sample at a time in Python, crops and flips it with tensor operations and stacks the batch. Rounds alternate; the best counts.
+Also measured is the resident memory that the pipeline of CIFAR-10 adds, at its peak and while batches are made, with files in the original
+binary format, in a separate process. Writes results/data-pipeline.json.
 """
 
 import argparse
@@ -35,13 +35,13 @@ BATCH = 128
 
 
 class PerSample(Dataset[tuple[Tensor, Tensor]]):
-    """The usual way: one sample at a time."""
+    """A data set that returns one sample at a time, as is usual."""
 
     def __init__(self, split: Split, crop: int, mirror: bool) -> None:
         self.inputs, self.targets, self.crop, self.mirror = split.inputs, split.targets, crop, mirror
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Number of samples."""
         return len(self.targets)
 
     def __getitem__(self, row: int) -> tuple[Tensor, Tensor]:
@@ -56,14 +56,14 @@ class PerSample(Dataset[tuple[Tensor, Tensor]]):
 
 
 def ours(split: Split, augmentation: Augmentation, epoch: int) -> Iterator[object]:
-    """An epoch as the training loop asks for it."""
+    """Iterate over an epoch's batches as the training loop does."""
     order = torch.randperm(len(split), generator=generator_for(0, "permutation", epoch))
     augment = (lambda n, x, share: augmentation.apply(x, generator_for(0, "augmentation", epoch, n), share)) if augmentation else None
     return split.batches(BATCH, order, augment)
 
 
 def images_per_second(batches: Iterator[object], limit: int) -> float:
-    """Speed over at most so many batches."""
+    """Measure the speed over at most `limit` batches."""
     started, count = time.perf_counter(), 0
     for number, (inputs, _) in enumerate(batches, start=1):
         count += len(inputs)
@@ -73,7 +73,7 @@ def images_per_second(batches: Iterator[object], limit: int) -> float:
 
 
 def compare(name: str, split: Split, augmentation: Augmentation, rounds: int) -> dict[str, object]:
-    """Our speed and the peer's, best of several."""
+    """Measure our speed and the peer's, the best of several rounds."""
     peer = PerSample(split, augmentation.crop, augmentation.mirror)
     best_ours = best_peer = 0.0
     for epoch in range(1, rounds + 1):
@@ -106,7 +106,7 @@ print(peak() - before, held() - before)
 
 
 def memory(root: Path, rng: np.random.Generator) -> dict[str, int]:
-    """Bytes that CIFAR-10 adds to a process: at the peak, and after an epoch of batches (Linux)."""
+    """Measure the bytes that CIFAR-10 adds to a process: at the peak, and after an epoch of batches (Linux only)."""
     folder = root / "cifar-10-batches-bin"
     folder.mkdir(parents=True)
     for name in ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"):
@@ -121,7 +121,7 @@ def memory(root: Path, rng: np.random.Generator) -> dict[str, int]:
 
 
 def make(folder: Path, shape: tuple[int, ...], rng: np.random.Generator) -> DataSpec:
-    """Random images as .npy files, which are memory-mapped when they are read."""
+    """Write random images as .npy files, which are memory-mapped when they are read."""
     folder.mkdir()
     np.save(folder / "x_train.npy", rng.integers(0, 256, shape, dtype=np.uint8))
     np.save(folder / "y_train.npy", np.arange(shape[0]) % 10)

@@ -1,9 +1,10 @@
-"""One epoch of MNIST with 100 highway layers: the command `highway train` against a naive PyTorch module.
+"""Time of one epoch of MNIST with 100 highway layers: the command `highway train` compared with a naive PyTorch module.
 
-    python benchmarks/epoch_speed.py            # needs MNIST below $HIGHWAYNET_DATA or the user's cache
+    python benchmarks/epoch_speed.py            # needs MNIST in $HIGHWAYNET_DATA or the user's cache
 
-Each round runs the command (whose own timing.jsonl counts: batches, steps, tallies, history) and then the naive module (two Linears,
-h*t + x*(1-t)) in a bare loop, which gathers its batches from one tensor in memory. Best of several. Writes results/epoch-speed.json.
+Each round runs the command, whose time is taken from its timing.jsonl (batches, steps, tallies, history), and then the naive module (two
+Linears, h*t + x*(1-t)) in a bare loop that takes its batches from one tensor in memory. The best round counts. Writes
+results/epoch-speed.json.
 """
 
 import argparse
@@ -28,7 +29,7 @@ LIMIT = 0.25
 
 
 def command_seconds() -> float:
-    """Seconds of the one epoch, as the run itself has noted them."""
+    """Run the command for one epoch, and return the seconds that it recorded."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         settings = ["--network", "fc-highway", "--depth", str(DEPTH), "--width", str(WIDTH), "--batch-size", str(BATCH)]
@@ -41,7 +42,7 @@ def command_seconds() -> float:
 
 
 def naive_seconds(inputs: torch.Tensor, targets: torch.Tensor) -> float:
-    """Seconds of one epoch of a naive module in a bare loop."""
+    """Time one epoch of a naive module in a bare loop."""
     layers = [NaiveHighway(WIDTH) for _ in range(DEPTH - 1)]
     network = nn.Sequential(nn.Linear(inputs.shape[1], WIDTH), nn.Tanh(), *layers, nn.Linear(WIDTH, 10))
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)

@@ -1,10 +1,9 @@
-"""What stands behind gate_bias = "auto": dense highway networks of several depths on digits, with gate biases from −1 to −4 and "auto".
+"""The experiment behind gate_bias = "auto": dense highway networks of several depths on digits, with gate biases from −1 to −4 and "auto".
 
     python benchmarks/gate_bias_rule.py
 
-Every combination of depth, gate bias, learning rate and seed is trained for 30 epochs. The record keeps the training loss of each
-run; for each depth and bias it says the best learning rate's loss, averaged over seeds (a run without a finite loss counts as ln 10,
-what guessing gives).
+Every combination of depth, gate bias, learning rate and seed is trained for 30 epochs. The record has the training loss of each run, and
+for each depth and bias the loss with the best learning rate, averaged over seeds. Diverged runs count as ln 10, the loss of guessing.
 """
 
 import json
@@ -26,7 +25,7 @@ DEPTHS, BIASES, RATES, SEEDS = [10, 20, 50, 100], [-1.0, -2.0, -3.0, -4.0, "auto
 
 
 def run(job: tuple[int, Any, float, int]) -> dict[str, Any]:
-    """Train one combination; the last epoch's mean training loss."""
+    """Train one combination; return its settings and the training loss of the last epoch."""
     depth, bias, rate, seed = job
     spec = RunSpec(
         seed=seed,
@@ -42,7 +41,7 @@ def run(job: tuple[int, Any, float, int]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Train all combinations on all cores, a thread each, and write the record."""
+    """Train all combinations on all cores, with one thread each, and write the record."""
     with multiprocessing.get_context("spawn").Pool() as pool:
         runs = pool.map(run, list(product(DEPTHS, BIASES, RATES, SEEDS)), chunksize=1)
     table = []

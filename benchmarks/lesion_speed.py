@@ -1,11 +1,11 @@
-"""Figure 4 of the paper, every layer closed in turn: `analyse_lesions` against the obvious loop over `lesion` and `evaluate`.
+"""Speed of figure 4 of the paper (each layer closed in turn): `analyse_lesions` compared with a loop over `lesion` and `evaluate`.
 
     python benchmarks/lesion_speed.py           # needs MNIST in $HIGHWAYNET_DATA
 
-A fresh fc-highway of 50 layers, MNIST's training images, one thread. Each round runs the analysis, the obvious loop with the compiled
-kernels, and, in a process of its own, the obvious loop with the stack in torch's operators (HIGHWAYNET_KERNEL=torch). Best of several. All
-three must give the same losses. The peak of resident memory is that of the process after its first analysis, data and libraries included.
-Writes results/lesion-speed.json.
+An untrained fc-highway with 50 layers, the training images of MNIST, one thread. Each round runs the analysis, the loop with the compiled
+kernels, and, in a separate process, the loop with torch's operators (HIGHWAYNET_KERNEL=torch). The best round counts. All three must give
+the same losses. The peak of resident memory is that of the process after its first analysis, including data and libraries. Writes
+results/lesion-speed.json.
 """
 
 import argparse
@@ -32,12 +32,12 @@ from highwaynet.training.evaluation import evaluate
 
 DEPTH = 50
 OF_COMPILED, OF_TORCH, SAME, MEGABYTES = 0.55, 0.2, 1e-6, 1000
-"""What is asked: at most this share of the loops' times, this relative difference of losses, this much memory."""
+"""Limits: share of the loops' times, relative difference of losses, and memory."""
 ORIGIN = Origin("", About(data="mnist", network=f"{DEPTH}-layer highway", seed=0, epochs=0), "train")
 
 
 def prepared(images: int) -> tuple[nn.Module, Split]:
-    """The network and the first images."""
+    """Return the network and the first images."""
     split = load_dataset(DataSpec(name="mnist", validation=0)).train.head(images)
     record = split.preparation.record
     spec = NetworkSpec(name="fc-highway", depth=DEPTH)
@@ -45,13 +45,13 @@ def prepared(images: int) -> tuple[nn.Module, Split]:
 
 
 def analysis(network: nn.Module, split: Split) -> list[Score]:
-    """The intact network, and each layer closed."""
+    """Score the intact network, and the network with each layer closed."""
     record = analyse_lesions(network, split, origin=ORIGIN)
     return [record.intact, *record.closed]
 
 
 def obvious_loop(network: nn.Module, split: Split) -> list[Score]:
-    """The same, as anybody would write it."""
+    """Compute the same scores with a simple loop."""
     scores = [evaluate(network, split)]
     for number in range(1, count_layers(network) + 1):
         with lesion(network, [number]):
@@ -60,14 +60,14 @@ def obvious_loop(network: nn.Module, split: Split) -> list[Score]:
 
 
 def timed(way: Callable[[nn.Module, Split], list[Score]], network: nn.Module, split: Split) -> tuple[float, list[float]]:
-    """Seconds and losses."""
+    """Return seconds and losses."""
     started = time.perf_counter()
     scores = way(network, split)
     return time.perf_counter() - started, [score.loss for score in scores]
 
 
 def in_torch(images: int) -> tuple[float, list[float]]:
-    """The obvious loop in a process without compiled kernels, which times itself."""
+    """Run the simple loop in a process without compiled kernels, which times itself."""
     command = [sys.executable, __file__, "--work", "--images", str(images)]
     answer = subprocess.run(command, env=os.environ | {"HIGHWAYNET_KERNEL": "torch"}, stdout=subprocess.PIPE, text=True, check=True)
     seconds, losses = json.loads(answer.stdout)
@@ -75,7 +75,7 @@ def in_torch(images: int) -> tuple[float, list[float]]:
 
 
 def difference(losses: list[float], others: list[float]) -> float:
-    """The largest relative difference."""
+    """Return the largest relative difference."""
     return max(abs(loss - other) / abs(other) for loss, other in zip(losses, others, strict=True))
 
 

@@ -1,11 +1,11 @@
-"""What the training loop costs beyond the bare steps: fc-highway with 20 layers, batch 128.
+"""Overhead of the training loop over bare steps: fc-highway with 20 layers, batches of 128.
 
     python benchmarks/loop_overhead.py
 
-Two ways through the same batches, alternating in one process, best of several: whole epochs of `highwaynet.training.loop.train`
-(gathering and converting batches, schedule, tallies, validation, history, progress lines), and bare forward + backward +
-optimiser steps on batches that were prepared beforehand. Epochs are timed from outside, from the end of one to the end of the next, so that
-everything between counts. Writes results/loop-overhead.json.
+Compared are whole epochs of `highwaynet.training.loop.train` (gathering and converting batches, schedule, tallies, validation, history,
+progress lines) and bare forward, backward and optimiser steps on batches prepared in advance. They alternate in one process, and the best
+counts. Epochs are timed from the end of one to the end of the next, so that everything in between is included. Writes
+results/loop-overhead.json.
 """
 
 import argparse
@@ -32,7 +32,7 @@ LIMIT = 1.15
 
 
 def bare_epochs(spec: RunSpec) -> list[float]:
-    """Seconds of each epoch's steps alone, on prepared batches."""
+    """Time only the steps of each epoch, on prepared batches."""
     data = load_dataset(spec.data)
     record = data.preparation.record
     network = build_network(spec.network, record.input_shape, record.outputs, generator=generator_for(spec.seed, "weights"))
@@ -54,20 +54,20 @@ def bare_epochs(spec: RunSpec) -> list[float]:
 
 
 class Clock:
-    """A watcher that notes when epochs end, and shows the usual progress."""
+    """A watcher that records when epochs end, and shows the usual progress."""
 
     def __init__(self, progress: TrainingProgress) -> None:
         self.progress, self.ends = progress, list[float]()
         self.started, self.step, self.note = progress.started, progress.step, progress.note
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
-        """Pass it on and note the time."""
+        """Show the progress, and record the time."""
         self.progress.epoch(record, timing)
         self.ends.append(time.perf_counter())
 
 
 def whole_epochs(spec: RunSpec) -> list[float]:
-    """Seconds of each epoch of a real run but the first, from the end of one to the end of the next."""
+    """Time each epoch of a real run except the first, from the end of one to the end of the next."""
     with tempfile.TemporaryDirectory() as folder, TrainingProgress("overhead", spec.training.epochs) as progress:
         clock = Clock(progress)
         train(spec, Path(folder) / "run", watcher=clock)
@@ -88,7 +88,9 @@ def main() -> None:
             bare = min(bare, statistics.median(bare_epochs(spec)))
             whole = min(whole, statistics.median(whole_epochs(spec)))
         results.append({"threads": threads, "bare_ms_per_epoch": 1e3 * bare, "whole_ms_per_epoch": 1e3 * whole, "ratio": whole / bare})
-        print(f"{threads} threads: bare {1e3 * bare:.1f} ms, whole {1e3 * whole:.1f} ms an epoch, ratio {whole / bare:.3f} (limit {LIMIT})")
+        print(
+            f"{threads} threads: bare {1e3 * bare:.1f} ms, whole {1e3 * whole:.1f} ms per epoch, ratio {whole / bare:.3f} (limit {LIMIT})"
+        )
     what = "whole training epoch against bare steps, fc-highway, 20 layers, batch 128, digits"
     write_record("loop-overhead", f"loop_overhead.py --rounds {options.rounds}", what=what, results=results)
 

@@ -1,10 +1,10 @@
-"""How far the recipe `quick` gets on the real MNIST and CIFAR-10 (below --data-root or $HIGHWAYNET_DATA).
+"""Test accuracy of the recipe `quick` on the real MNIST and CIFAR-10 (in --data-root or $HIGHWAYNET_DATA).
 
     python benchmarks/quick_recipe.py [--only NAME ...]
 
-Trains what is not there yet, one run after the other with one thread (minutes to an hour each), evaluates on the test part, and keeps
-spec, history, times, environment and test score of each run, without the weights, in results/quick/. Run directories go to runs/quick/,
-and what is finished there is not trained again.
+Trains the missing runs one after the other with one thread (minutes to an hour each) and evaluates them on the test samples. Spec, history,
+times, environment and test score of each run, without the weights, go to results/quick/. Run directories go to runs/quick/; finished runs
+there are not trained again.
 """
 
 import argparse
@@ -35,7 +35,7 @@ PLAN = {
 
 
 def finished_run(network: str, data: str, epochs: int, seed: int) -> RunDirectory:
-    """The run, trained now or before."""
+    """Return the run; train it if it is missing or has other settings."""
     path = RUNS / f"{network}-seed{seed}"
     settings = {"recipe": "quick", "epochs": epochs, "threads": 1}
     spec = spec_from_values({"seed": seed, "network": {"name": network}, "data": {"name": data}, "training": settings})
@@ -46,7 +46,7 @@ def finished_run(network: str, data: str, epochs: int, seed: int) -> RunDirector
 
 
 def keep(run: RunDirectory) -> None:
-    """Copy what is small, and add the score on the test part."""
+    """Copy the small files of a run to results/, and add its test score."""
     preparation = run.load_preparation()
     score = evaluate(load_network(run, data=preparation.record), load_dataset(run.read_spec().data, preparation).test)
     target = RECORDS / run.name
@@ -58,7 +58,7 @@ def keep(run: RunDirectory) -> None:
 
 
 def main() -> None:
-    """Train what is missing, keep the records."""
+    """Train the missing runs, and write the records."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=PLAN, default=list(PLAN), metavar="NAME")
     parser.add_argument("--data-root", type=Path)

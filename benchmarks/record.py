@@ -1,4 +1,4 @@
-"""How benchmarks write what they measured: results/NAME.json, with the command and the machine."""
+"""Writes the record of a benchmark to results/NAME.json, with the command and a description of the machine."""
 
 import json
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""How many trials of a study two workers finish in an hour, beside one.
+"""Trials of a study that two workers finish in an hour, compared with one worker.
 
-    python benchmarks/search_speed.py --data-root FOLDER      # with the real MNIST; --study for another one
+    python benchmarks/search_speed.py --data-root FOLDER      # with the real MNIST; --study for another study
 
-The paper's study with depths 10 and 20 and few settings. Studies with one and with two workers alternate; what counts are the trials that
-end between the first end and the last one of each, so that starting Python is not part of it. Writes results/search-speed.json.
+Runs the paper's study with depths 10 and 20 and few settings. Studies with one and with two workers alternate. Only trials that end between
+the first end and the last are counted, so that the start of Python is excluded. Writes results/search-speed.json.
 """
 
 import argparse
@@ -26,14 +26,14 @@ PAPER = "paper-mnist"
 
 
 def smaller(study: Path | None, trials: int) -> StudySpec:
-    """The study with fewer settings, and the first two depths alone."""
+    """Return the study with fewer settings, and only the first two values of each axis."""
     spec = read_study(study) if study else ready_study(PAPER)
     axes = {field: values[:2] for field, values in spec.axes.items()}
     return spec.model_copy(update={"trials": trials, "axes": axes})
 
 
 def trials_per_hour(spec: StudySpec, workers: int, data_root: Path | None) -> float:
-    """Run the study with so many workers."""
+    """Run the study with this many workers, and return its speed."""
     with tempfile.TemporaryDirectory() as folder:
         study, out = Path(folder) / "study.toml", Path(folder) / "out"
         study.write_text(tomli_w.dumps(spec.model_dump(exclude_none=True)), encoding="utf-8")
@@ -44,7 +44,7 @@ def trials_per_hour(spec: StudySpec, workers: int, data_root: Path | None) -> fl
         trials = [trial for study in storage.get_all_studies() for trial in storage.get_all_trials(study._study_id)]
         storage.engine.dispose()
     ends = sorted(trial.datetime_complete for trial in trials if trial.datetime_complete is not None)
-    # A worker that has nothing left to do while the other ends its last trial is an effect of a short study: the last ends are left out.
+    # At the end of a short study one worker is idle while the other finishes its last trial, so the last ends are not counted.
     counted = ends[: len(ends) - workers + 1]
     return 3600 * (len(counted) - workers) / (counted[-1] - counted[workers - 1]).total_seconds()
 
@@ -53,8 +53,8 @@ def main() -> None:
     """Measure, print, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-root", type=Path)
-    parser.add_argument("--study", type=Path, help="another one than the paper's")
-    parser.add_argument("--trials", type=int, default=8, help="settings per configuration")
+    parser.add_argument("--study", type=Path, help="a study's file; by default the paper's study")
+    parser.add_argument("--trials", type=int, default=8, help="settings for each configuration")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     spec = smaller(options.study, options.trials)
@@ -62,7 +62,7 @@ def main() -> None:
     for _ in range(options.repeats):
         for workers, found in rates.items():
             found.append(trials_per_hour(spec, workers, options.data_root))
-            print(f"{workers} workers: {found[-1]:,.0f} trials an hour", flush=True)
+            print(f"{workers} workers: {found[-1]:,.0f} trials per hour", flush=True)
     ratio = median(rates[2]) / median(rates[1])
     print(f"two workers finish {ratio:.2f} times as many as one")
     write_record(

@@ -1,4 +1,4 @@
-"""Writes docs/API.md from signatures and docstrings: python docs/api.py (a test fails when the page is out of date)."""
+"""Writes docs/API.md from signatures and docstrings: python docs/api.py (a test fails if the page is out of date)."""
 
 import ast
 import inspect
@@ -31,8 +31,8 @@ GROUPS = {
     "Errors": "HighwayError InputError DivergenceError InterruptedRunError",
 }
 ABOUT = {
-    "Train and evaluate": "`RunSpec` says what to run, `train` runs it and leaves a run directory, `evaluate` and `load` read it.",
-    "Look inside": "`inspect` asks a trained run; `observe` and `lesion` work on any model that contains layers of this package.",
+    "Train and evaluate": "`RunSpec` has the settings of a run, `train` writes a run directory, `evaluate` and `load` read it.",
+    "Look inside": "`inspect` analyses a trained run; `observe` and `lesion` work on any model that contains layers of this package.",
     "Layers": "Modules for your own models, all subclasses of `nn.Module`, and two functions for them.",
     "Errors": "Errors to catch; each message is one sentence for the user. Layers raise `ValueError` for wrong arguments.",
 }
@@ -43,7 +43,7 @@ SETTINGS = {
     "TrainingSpec": "training",
     "StartSpec": "start",
 }
-"""Specs whose fields are on the page of settings, and where."""
+"""Specs whose fields are on the page of settings, with their anchors there."""
 HIDDEN = {"extra_repr", "kernel_kind", "InterruptedRunError.with_way", "Interruption.check", "TrainingSpec.interval"}
 SHOWN = {
     "RunDirectory": "open name answer finished has_diverged read_spec read_history read_events read_seconds read_environment load_plan",
@@ -51,12 +51,12 @@ SHOWN = {
     "NetworkSpec": "kind origin label title",
     "DataSpec": "built_in in_memory title",
 }
-"""The members that users call, of classes that have many others; of other classes all that are not hidden."""
-FOUND: dict[tuple[str, str], str] = {}  # the types that are explained at the end, by name and module
+"""The members to show, for classes of which users need only some; of other classes all that are not hidden are shown."""
+FOUND: dict[tuple[str, str], str] = {}  # types to explain at the end, by name and module
 
 
 class Docstring(NamedTuple):
-    """A docstring in Google style, in its parts."""
+    """The parts of a docstring in Google style."""
 
     paragraphs: list[str]
     sections: dict[str, dict[str, str]]
@@ -65,7 +65,7 @@ class Docstring(NamedTuple):
 
     @classmethod
     def of(cls, text: str | None) -> "Docstring":
-        """Paragraphs, sections and one doctest, in any order."""
+        """Parse a docstring with paragraphs, sections and one doctest, in any order."""
         prose, sections, example, section = "", dict[str, dict[str, str]](), list[str](), ""
         for line in inspect.cleandoc(text or "").splitlines():
             if line in {"Args:", "Raises:"}:
@@ -84,19 +84,19 @@ class Docstring(NamedTuple):
 
     @property
     def first_sentence(self) -> str:
-        """What a table of contents shows. No sentence ends with et al."""
+        """The first sentence, for tables of contents; "et al." does not end a sentence."""
         return re.split(r"(?<=\.)(?<! al\.)\s", "".join(self.paragraphs[:1]))[0]
 
 
 @cache
 def syntax(thing: Any) -> Any:
-    """A module, or the definition of a function or class, as it is written."""
+    """Return the syntax tree of a module, function or class."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(thing))))
     return tree if inspect.ismodule(thing) else tree.body[0]
 
 
 def assignments(thing: Any) -> Iterator[tuple[str, Any, str]]:
-    """The names that are defined in a module or class: each with its definition, and its docstring."""
+    """Yield the names that a module or class assigns, each with its syntax tree and docstring."""
     for node, after in pairwise([*syntax(thing).body, ast.Pass()]):
         if isinstance(node, ast.Assign | ast.AnnAssign):
             is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
@@ -105,13 +105,13 @@ def assignments(thing: Any) -> Iterator[tuple[str, Any, str]]:
 
 
 def own_classes(cls: type) -> list[type]:
-    """The class and those of its bases that are ours and have no entry of their own; the class is the last."""
+    """Return the class, and before it those of its bases in this package that have no entry of their own."""
     ours = [base for base in reversed(cls.__mro__) if base.__module__.startswith("highwaynet.")]
     return [base for base in ours if base is cls or base.__name__ not in PUBLIC]
 
 
 def fields(cls: Any) -> dict[str, tuple[str, str]]:
-    """Type and docstring of each field of a record: a spec, a dataclass or a named tuple."""
+    """Return type and docstring of each field of a spec, a dataclass or a named tuple."""
     if not any(hasattr(cls, mark) for mark in ("model_fields", "__dataclass_fields__", "_fields")):
         return {}
     rows = [(name, node, base, text) for base in own_classes(cls) for name, node, text in assignments(base)]
@@ -124,7 +124,7 @@ def fields(cls: Any) -> dict[str, tuple[str, str]]:
 
 
 def members(cls: type) -> Iterator[ast.FunctionDef]:
-    """The methods and properties that users call."""
+    """Yield the methods and properties to show."""
     for node in (node for base in own_classes(cls) for node in syntax(base).body if isinstance(node, ast.FunctionDef)):
         is_other = {"overload", f"{node.name}.setter"} & {ast.unparse(decorator) for decorator in node.decorator_list}
         is_hidden = node.name.startswith("_") or {node.name, f"{cls.__name__}.{node.name}"} & HIDDEN
@@ -133,7 +133,7 @@ def members(cls: type) -> Iterator[ast.FunctionDef]:
 
 
 def type_text(node: Any, module: str) -> str:
-    """A type as it is written; a type in quotes without them, Annotated[int, Field(ge=1)] as int."""
+    """Return a type as it is written, but without quotes, and with int for Annotated[int, Field(ge=1)]."""
     text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ast.unparse(node).replace("'", '"')
     for _ in range(text.count("Annotated")):  # from the inside to the outside
         text = re.sub(r"Annotated\[((?:(?!Annotated).)*), Field\([^()]*\)\]", r"\1", text)
@@ -141,7 +141,7 @@ def type_text(node: Any, module: str) -> str:
 
 
 def name_text(name: str, module: str) -> str:
-    """The name of a type; those of ours that are not public are added to FOUND."""
+    """Return the name of a type; types of this package that are not public are added to FOUND."""
     imports = [line for line in ast.walk(syntax(sys.modules[module])) if isinstance(line, ast.ImportFrom)]
     home = next((line.module or "" for line in imports if name in {alias.name for alias in line.names}), module)
     value = getattr(sys.modules.get(home), name, None)
@@ -153,7 +153,7 @@ def name_text(name: str, module: str) -> str:
 
 
 def meaning(name: str, value: Any, module: Any) -> str:
-    """What a type is: a class and what it has, or what another name for a type stands for."""
+    """Explain a type: the first sentence and members of a class, or the definition of an alias."""
     if not isinstance(value, type):
         node, text = next((node, text) for other, node, text in assignments(module) if other == name)
         return f"`{ast.unparse(node.value)}`. {text}".replace("'", '"')
@@ -163,7 +163,7 @@ def meaning(name: str, value: Any, module: Any) -> str:
 
 
 def parameters(thing: Any) -> dict[str, tuple[inspect.Parameter, str]]:
-    """The arguments of a function or class, each with its type."""
+    """Return the arguments of a function or class, each with its type."""
     types = {name: kind for name, (kind, _) in fields(thing).items()}
     if not types:
         function = inspect.unwrap(vars(thing).get("__init__", object.__init__) if isinstance(thing, type) else thing)
@@ -174,14 +174,14 @@ def parameters(thing: Any) -> dict[str, tuple[inspect.Parameter, str]]:
 
 
 def value_text(value: object) -> str:
-    """A default value; functions are not shown."""
+    """Return a default value as text; "..." for functions."""
     if value is None or isinstance(value, str | int | float | tuple):
         return repr(value).replace("'", '"')
     return "..." if callable(value) else f"{type(value).__name__}()"
 
 
 def signature(name: str, thing: Any, width: int = WIDTH) -> str:
-    """A call with types and defaults, on one line if it fits."""
+    """Return the signature with types and defaults, on one line if it fits."""
     words: list[str] = []
     for parameter, kind in parameters(thing).values():
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in words:
@@ -190,14 +190,14 @@ def signature(name: str, thing: Any, width: int = WIDTH) -> str:
         default = "" if parameter.default is parameter.empty else f" = {value_text(parameter.default)}"
         words.append(f"{stars}{parameter.name}: {kind}{default}")
     result = "" if isinstance(thing, type) else f" -> {type_text(syntax(thing).returns, thing.__module__)}"
-    if inspect.isgeneratorfunction(inspect.unwrap(thing)):  # it was made a context manager
+    if inspect.isgeneratorfunction(inspect.unwrap(thing)):  # a context manager
         result = result.replace("Iterator", "AbstractContextManager")
     line = f"{name}({', '.join(words)}){result}"
     return line if len(line) <= width else "\n".join([f"{name}(", *(f"    {word}," for word in words), f"){result}"])
 
 
 def wrapped(text: str, first: str = "", rest: str = "", about: str = "") -> list[str]:
-    """Prose as lines, in which other names are links, but for `name`: in lists; no line begins with what Markdown takes for a list."""
+    """Wrap prose, with links for names other than `about`, but not for "`name`:" in lists; no line starts like a Markdown list."""
     names = "|".join(name for name in PUBLIC if name != about)
     linked = re.sub(rf"(?<!`)`({names})`(?![`:])", lambda found: f"[{found[0]}](#{found[1].lower()})", " ".join(text.split()))
     held = re.sub(r" (?=(?:[-+=>#*]|\d+[.)]) )", "\xa0", linked)
@@ -206,13 +206,13 @@ def wrapped(text: str, first: str = "", rest: str = "", about: str = "") -> list
 
 
 def listed(items: dict[str, str], about: str = "", *, mark: str = ":", title: str = "", indent: str = "") -> list[str]:
-    """A list of names with their texts, below its title."""
+    """Return a list of names with their texts, below its title."""
     rows = [line for name, text in items.items() for line in wrapped(f"`{name}`{mark} {text}", f"{indent}- ", f"{indent}  ", about)]
     return [f"**{title}**", "", *rows, ""] if rows and title else rows
 
 
 def member(cls: type, node: ast.FunctionDef) -> list[str]:
-    """The lines about a method or property."""
+    """Return the lines about a method or property."""
     text, value = Docstring.of(ast.get_docstring(node)), getattr(cls, node.name)
     name = f"{cls.__name__}.{node.name}" if inspect.ismethod(value) else node.name  # of the class, or of an object
     form = signature(name, value, sys.maxsize) if callable(value) else f"{node.name}: {type_text(node.returns, cls.__module__)}"
@@ -220,7 +220,7 @@ def member(cls: type, node: ast.FunctionDef) -> list[str]:
 
 
 def entry(name: str) -> list[str]:
-    """Everything about one name."""
+    """Return the section about one name."""
     thing, text = PUBLIC[name], Docstring.of(PUBLIC[name].__doc__)
     form = f"{name}(**fields)" if name in SETTINGS and len(thing.model_fields) > 10 else signature(name, thing)
     if isinstance(thing, type) and issubclass(thing, Exception):
@@ -238,7 +238,7 @@ def entry(name: str) -> list[str]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     FOUND.clear()
     lines = ["# What `import highwaynet` offers", "", *wrapped(START), ""]
     for title, names in GROUPS.items():

@@ -1,6 +1,6 @@
-"""Writes docs/INSIDE.md from the records in results/: python docs/inside.py (a test fails when the page is out of date).
+"""Writes docs/INSIDE.md from the records in results/: python docs/inside.py (a test fails if the page is out of date).
 
-Verdicts are those of figures 2 to 4 (results/fig2 to fig4); what the paper does not have is in results/inside.
+Verdicts come from figures 2 to 4 (results/fig2 to fig4); analyses that the paper does not have are in results/inside.
 """
 
 import runpy
@@ -24,7 +24,7 @@ NAMES = {"mnist-50": "MNIST", "cifar-100-50": "CIFAR-100"}
 
 
 def claim(name: str) -> ClaimRecord:
-    """The record of a claim."""
+    """Return the record of a claim."""
     record = load_claim(RESULTS / name)
     if record is None:
         raise SystemExit(f"{RESULTS / name}: no record")
@@ -32,7 +32,7 @@ def claim(name: str) -> ClaimRecord:
 
 
 def evidence(name: str) -> Evidence:
-    """What a claim was judged on."""
+    """Return the evidence of a claim."""
     return stored_evidence(RESULTS / name, claim(name))
 
 
@@ -55,12 +55,12 @@ class Network:
 
     @property
     def rules(self) -> list[RuleRecord]:
-        """Those of figures 2 to 4 that are about it."""
+        """The rules of figures 2 to 4 about this network."""
         return [rule for figure in ("fig2", "fig3", "fig4") for rule in claim(figure).rules if rule.name.startswith(f"{self.label}:")]
 
 
 def section(name: str) -> str:
-    """A network: its table and its figures."""
+    """Return the section about a network, with its numbers and figures."""
     network = Network(name)
     last = network.history[-1]
     about = network.gates.about
@@ -97,7 +97,7 @@ def section(name: str) -> str:
 
 
 def flow_section() -> str:
-    """The 2021 report's cases."""
+    """Return the section about the cases of the 2021 report."""
     runs = evidence("report2021")
     lines = [
         "## Where the signal dies",
@@ -125,7 +125,7 @@ def flow_section() -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     head = """# Inside two trained networks
 
 This page shows what two 50-layer highway networks learned, one on MNIST and one on CIFAR-100: which gates open, which

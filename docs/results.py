@@ -53,25 +53,25 @@ influenced by them. `python docs/results.py` writes this page from the records.
 
 
 def records() -> dict[str, ClaimRecord]:
-    """The records of the claims that were run."""
+    """Return the records of the claims that were run."""
     found = {name: load_claim(RESULTS / name) for name in CLAIMS}
     return {name: record for name, record in found.items() if record is not None}
 
 
 def late_note() -> list[str]:
-    """A sentence about rules that were not written before the runs."""
+    """Return a sentence about rules that were not written before the runs; empty if there are none."""
     before = {rule.written_before for record in records().values() for rule in record.rules}
     return {frozenset({False}): [ALL_LATE], frozenset({True, False}): [SOME_LATE]}.get(frozenset(before), [])
 
 
 def marked(verdict: str, *rules: RuleRecord) -> str:
-    """A verdict, with ¹ if one of its rules may have been influenced by runs, but not if that is true of all of them."""
+    """Return a verdict, with ¹ if one of its rules was written late; without it if all rules on the page were."""
     is_marked = SOME_LATE in late_note() and verdict != "not run" and not all(rule.written_before for rule in rules)
     return f"{verdict}¹" if is_marked else verdict
 
 
 def overview() -> list[str]:
-    """The table of all claims; the names of claims are links, see `links`."""
+    """Return the table of all claims; their names are links, defined by `links`."""
     lines = ["| claim | the paper | here | verdict |", "|---|---|---|---|"]
     for claim in CLAIMS.values():
         record, here, verdict = load_claim(RESULTS / claim.name), missing(claim), "not run"
@@ -85,30 +85,30 @@ def overview() -> list[str]:
 
 
 def links(page: str) -> list[str]:
-    """Where the links of the table lead."""
+    """Return the link definitions of the table."""
     return [f"[{name}]: {page}#{name}" for name in CLAIMS]
 
 
 def missing(claim: Claim) -> str:
-    """Why there is no record."""
+    """Say why there is no record."""
     return "needs a GPU" if claim.name in NEEDS_A_GPU else "not run yet"
 
 
 def command(claim: Claim, scale: Scale | None = None) -> str:
-    """What repeats it: at the scale of its record, or at the smallest at which it says something about the paper."""
+    """Return the command for a claim, at the given scale or at the smallest one that is judged."""
     scale = scale or ("paper" if claim.name in NEEDS_A_GPU else "laptop")
     return f"highway reproduce {claim.name}" + ("" if scale == "laptop" else f" --scale {scale}")
 
 
 def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
-    """Prose as lines of a page."""
-    held = re.sub(r" (?=(?:[-+=>#*]|\d+[.)]) )", "\xa0", text)  # no line begins with what Markdown takes for a list
+    """Wrap prose to the lines of a page."""
+    held = re.sub(r" (?=(?:[-+=>#*]|\d+[.)]) )", "\xa0", text)  # no line may start like a Markdown list
     lines = textwrap.wrap(held, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False)
     return [line.replace("\xa0", " ") for line in lines]
 
 
 def section(claim: Claim) -> list[str]:
-    """A claim with its numbers, rules and figures."""
+    """Return the section about a claim, with its numbers, rules and figures."""
     lines = [f'<a id="{claim.name}"></a>', "", f"## {claim.title}", "", *wrapped(claim.paper), ""]
     record = load_claim(RESULTS / claim.name)
     if record is None:
@@ -133,7 +133,7 @@ def section(claim: Claim) -> list[str]:
 
 
 def counts(record: ClaimRecord) -> str:
-    """How many findings of a claim have each verdict."""
+    """Say how many findings of a claim have each verdict."""
     verdicts = [rule.verdict for rule in record.rules]
     order = ("reproduced", "partly", "not reproduced", "not run", "not judged")
     words = [f"{verdicts.count(word)} {word}" for word in order if word in verdicts]
@@ -141,7 +141,7 @@ def counts(record: ClaimRecord) -> str:
 
 
 def finding(rule: RuleRecord, source: str) -> list[str]:
-    """A rule: what the paper says, when that is reproduced, and what was found."""
+    """Return the lines about a rule: what the paper says, when it counts as reproduced, and what was found."""
     lines = [f"- **{rule.name}**: {marked(rule.verdict, rule)}"]
     for word, text in ((source, rule.paper), ("rule", rule.text), ("here", rule.found)):
         lines += wrapped(f"{sentence(word)}: {text}.", "  - ", "    ")
@@ -149,7 +149,7 @@ def finding(rule: RuleRecord, source: str) -> list[str]:
 
 
 def sentence(text: str) -> str:
-    """Begins with a capital letter."""
+    """Capitalise the first letter."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
@@ -158,7 +158,7 @@ def _row(row: RowRecord) -> str:
 
 
 def page() -> str:
-    """docs/RESULTS.md."""
+    """Return docs/RESULTS.md."""
     lines = [*overview(), "", *links(""), ""]
     for claim in CLAIMS.values():
         lines += section(claim)
@@ -166,7 +166,7 @@ def page() -> str:
 
 
 def readme(text: str) -> str:
-    """The README with its table as the records have it; one without a place for it stays as it is."""
+    """Return the README with its table updated from the records; unchanged if it has no place for the table."""
     before, mark, rest = text.partition(BEGIN)
     if not mark:
         return text
@@ -174,7 +174,7 @@ def readme(text: str) -> str:
 
 
 def study_table() -> list[str]:
-    """The paper's study: how many settings train, and the losses of the best ones."""
+    """Return the table of the paper's study: how many settings train, and the losses of the best ones."""
     short, longer = (_configurations(RESULTS / "paper-mnist" / name) for name in ("study.json", "finals.json"))
     headings = ["network", "train", "diverged", "best, 5 epochs", "ten best, 5 epochs"]
     headings += ["best, 40 epochs", "ten best, 40 epochs"] if longer else []
@@ -189,7 +189,7 @@ def study_table() -> list[str]:
 
 
 def _configurations(path: Path) -> dict[str, dict[str, Any]]:
-    """The results of a study, by configuration; empty if it was not run."""
+    """Return the results of a study, by configuration; empty if it was not run."""
     known = json.loads(path.read_text(encoding="utf-8"))["configurations"] if path.is_file() else []
     return {one["label"]: one for one in known}
 
@@ -199,7 +199,7 @@ def _mean(one: dict[str, Any]) -> str:
 
 
 def search_page(text: str) -> str:
-    """docs/SEARCH.md with its table as the records have it."""
+    """Return docs/SEARCH.md with its table updated from the records."""
     before, _, rest = text.partition(BEGIN)
     return "\n".join([before + BEGIN, *study_table(), END]) + rest.partition(END)[2]
 

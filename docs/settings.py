@@ -1,4 +1,4 @@
-"""Writes docs/SETTINGS.md from the specs: python docs/settings.py (a test fails when the page is out of date)."""
+"""Writes docs/SETTINGS.md from the specs: python docs/settings.py (a test fails if the page is out of date)."""
 
 import re
 import textwrap
@@ -32,9 +32,9 @@ def _toml(value: object) -> str:
 
 
 def _item(name: str, meaning: str | None, default: str) -> list[str]:
-    """A setting as an item of a list."""
+    """Return a setting as an item of a list."""
     text = f"- `{name}`{f' (default {default})' if default else ''}: {' '.join((meaning or '').split())}"
-    held = re.sub(r" (?=(?:[-+=>#*]|\d+[.)]) )", "\xa0", text)  # no line begins with what Markdown takes for a list
+    held = re.sub(r" (?=(?:[-+=>#*]|\d+[.)]) )", "\xa0", text)  # no line may start like a Markdown list
     lines = textwrap.wrap(held, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return [line.replace("\xa0", " ") for line in lines]
 
@@ -49,7 +49,7 @@ def _rows(spec: type[BaseModel], section: str) -> list[str]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     lines = [
         "# All settings of a run",
         "",

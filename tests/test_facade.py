@@ -61,7 +61,7 @@ def test_wrong_arguments_are_one_sentence(tmp_path: Path) -> None:
         (lambda: RunSpec(training={"epoch": 1}), "did you mean 'epochs'"),
         (lambda: RunSpec(network={"name": "resnet-50"}), "unknown network 'resnet-50'"),
         (lambda: highwaynet.TrainingSpec(epochs=-1), "training.epochs = -1: should be greater than or equal to 0"),
-        (lambda: train({"training": {}}, tmp_path / "run"), "give a RunSpec"),
+        (lambda: train({"training": {}}, tmp_path / "run"), "pass a RunSpec"),
         (lambda: train(RunSpec(), None), "path = None: name a folder"),
         (lambda: train(RunSpec(), "a\0b"), "name a folder for the run"),
         (lambda: train(RunSpec(), "x" * 300), "cannot create"),
@@ -85,7 +85,7 @@ def test_questions_and_their_records(finished_run: Run) -> None:
 
 @pytest.mark.parametrize("question", ["gates", "routing", "lesions", "pairs", "deletions"])
 def test_questions_that_a_network_cannot_be_asked(question: str, finished_run: Run) -> None:
-    with pytest.raises(InputError, match=f"cannot be asked about {question}: it has no"):
+    with pytest.raises(InputError, match=f"{question} does not apply to this network: it has no"):
         getattr(inspect(finished_run("fc-plain")), question)()
 
 

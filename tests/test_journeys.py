@@ -298,7 +298,7 @@ def array_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--set", "data.labels=coarse"], "data.labels = 'coarse': only cifar-100 has two kinds of labels"),
         (["--set", 'data.preprocessing=["scale","scale"]'], "each step can occur only once"),
         (["--set", 'data.preprocessing=["wash"]'], "data.preprocessing"),
-        (["--data", "set.csv", "--target", "price", "--set", "training.crop=2"], "augmentation is for images"),
+        (["--data", "set.csv", "--target", "price", "--set", "training.crop=2"], "augmentation needs images"),
     ],
 )
 def test_train_refuses_own_data_in_a_sentence(arguments: list[str], sentence: str, highway: Highway, tmp_path: Path) -> None:

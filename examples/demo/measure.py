@@ -1,4 +1,4 @@
-"""The numbers of the demo in the README: both networks with their settings, five seeds each.
+"""Measures the numbers of the demo in the README: both networks with their settings, five seeds each.
 
     python examples/demo/measure.py
 
@@ -20,11 +20,11 @@ from highwaynet.training.loop import train
 HERE = Path(__file__).parent
 RECORD = HERE.parents[1] / "results" / "demo.json"
 SEEDS = range(10, 15)
-"""Others than those by which the settings were chosen."""
+"""Seeds that were not used to choose the settings."""
 
 
 def measure(kind: str) -> dict[str, Any]:
-    """All seeds of one network."""
+    """Train and evaluate all seeds of one network."""
     runs = []
     for seed in SEEDS:
         spec = spec_from_values(read_spec_values(HERE / f"{kind}.toml") | {"seed": seed})

@@ -1,9 +1,9 @@
-"""Where the settings of the demo come from: the same random search for the plain and the highway network.
+"""Finds the settings of the demo: the same random search for the plain and the highway network.
 
 Both networks get the same trials: trial i draws one learning rate, momentum, decay, activation and initialisation, and
-trains either network with them for the demo's budget; the highway network additionally draws its gate bias. The three best
-trials of each network, by validation loss, are repeated with three further seeds, and the best mean becomes plain.toml or
-highway.toml beside this file: one lucky seed is not enough. The test data play no part.
+trains both networks with them for as many epochs as the demo. The highway network also draws its gate bias. The three
+best trials of each network, by validation loss, are repeated with three more seeds, and the settings with the best mean
+are written to plain.toml or highway.toml next to this file. Test data are not used.
 
     python examples/demo/search.py --trials 60 --workers 2
 """
@@ -32,7 +32,7 @@ NETWORKS = ("fc-plain", "fc-highway")
 
 
 def draw(network: str, trial: int, seed: int = 0) -> RunSpec:
-    """The spec of one trial. Shared settings are drawn first, so that both networks get the same."""
+    """Return the spec of one trial. Shared settings are drawn first, so that both networks get the same."""
     rng = random.Random(trial)
     training = TrainingSpec(
         epochs=EPOCHS,
@@ -52,7 +52,7 @@ def draw(network: str, trial: int, seed: int = 0) -> RunSpec:
 
 
 def run_trial(job: tuple[str, int, int]) -> dict[str, Any]:
-    """Train one trial and return its settings with its last epoch (None where the loss was not finite)."""
+    """Train one trial and return its settings with its last epoch (None if the run diverged)."""
     network, trial, seed = job
     spec = draw(network, trial, seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +65,7 @@ def run_trial(job: tuple[str, int, int]) -> dict[str, Any]:
 
 
 def validation_loss(result: dict[str, Any]) -> float:
-    """What trials are ranked by; a network that diverged counts as guessing."""
+    """Return the loss by which trials are ranked; a diverged run counts as guessing."""
     return result["last_epoch"]["validation_loss"] if result["last_epoch"] else math.log(10)
 
 
@@ -80,18 +80,18 @@ def run_all(jobs: list[tuple[str, int, int]], workers: int) -> list[dict[str, An
 
 
 def best_trial(network: str, trials: list[dict[str, Any]], finals: list[dict[str, Any]]) -> int:
-    """The finalist with the best mean over all its seeds."""
+    """Return the finalist with the best mean over all its seeds."""
     runs = [result for result in trials + finals if result["network"] == network]
     finalists = {result["trial"] for result in finals if result["network"] == network}
     return min(finalists, key=lambda trial: statistics.mean(validation_loss(run) for run in runs if run["trial"] == trial))
 
 
 def main() -> None:
-    """Run the search, keep its record, and write the two run files."""
+    """Run the search, and write its record and the two run files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=60)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--reuse", action="store_true", help="take the trials from the record, and run the finals alone")
+    parser.add_argument("--reuse", action="store_true", help="read the trials from the record, and run only the finals")
     options = parser.parse_args()
     if options.reuse:
         trials = json.loads(RECORD.read_text())["trials"]

@@ -176,7 +176,7 @@ def test_gates_of_anyones_network(split: Split, origin: Origin) -> None:
     assert record.bias.shape == record.mean.shape == record.sample_gates.shape == (3, 2)
     assert not record.convolutional
     assert (model.training, model.stack.training) == (True, False), "each module is in its own mode again"
-    with pytest.raises(ValueError, match="has others besides"):
+    with pytest.raises(ValueError, match="only those of DenseHighway and ConvHighway layers"):
         analyse_routing(model, split, origin=origin)
 
 

@@ -106,7 +106,7 @@ def test_the_network_stays_as_it_is(by_hand: Network, split: Split, origin: Orig
 
 
 def test_a_single_layer_refines_nothing(split: Split, origin: Origin) -> None:
-    with pytest.raises(ValueError, match="no two layers in a row"):
+    with pytest.raises(ValueError, match="no two consecutive layers"):
         analyse_refinement(built((2,), depth=1, width=2), split, origin=origin)
     with pytest.raises(ValueError, match="there are no samples"):
         analyse_refinement(built((2,), depth=3, width=2), split.head(0), origin=origin)

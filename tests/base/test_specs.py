@@ -35,18 +35,18 @@ class Outer(Spec):
         (
             StudySpec,
             {"trials": 2, "space": SPACE},
-            "name is missing (Name of the study, in its storage and of its folder: up to 100 letters, digits, points, dashes, underscores, "
-            "the first a letter or digit)",
+            "name is missing (Name of the study in its storage, and of its folder: up to 100 letters, digits, dots, dashes and "
+            "underscores, starting with a letter or digit)",
         ),
         (
             StudySpec,
             {"name": "a b", "space": SPACE},
-            "name = 'a b': should be up to 100 letters, digits, points, dashes, underscores, the first a letter or digit",
+            "name = 'a b': should be up to 100 letters, digits, dots, dashes and underscores, starting with a letter or digit",
         ),
         (
             StudySpec,
             {"name": "a b"},
-            "name = 'a b': should be up to 100 letters, digits, points, dashes, underscores, the first a letter or digit; "
+            "name = 'a b': should be up to 100 letters, digits, dots, dashes and underscores, starting with a letter or digit; "
             "space is missing (Fields with the values that they may take)",
         ),
         (Outer, {"inner": {}}, "inner.size is missing (How large it is, in pixels of the screen)"),

@@ -39,7 +39,7 @@ TOML = "[network]\ndepth = 4\n[training]\nepochs = 1\n"
         (["--learning-rate", "nan"], "training.learning_rate = nan"),
         (["--momentum", "1"], "training.momentum = 1: should be less than 1"),
         (["--epochs", "0"], "training.epochs = 0"),
-        (["--batch-size", "5000"], "training.batch_size = 5000: digits has 1294 training samples; choose at most that"),
+        (["--batch-size", "5000"], "training.batch_size = 5000: digits has 1294 training samples; choose at most this many"),
         (["--gate-bias", "low"], "network.gate_bias = 'low': should be a valid number, or 'auto'"),
         (["--network", "fc-plain", "--gate-bias", "-2"], "network.gate_bias = -2.0: fc-plain has no gates"),
         (["--network", "highway-bb"], "unknown network 'highway-bb': did you mean 'highway-b'?"),
@@ -157,7 +157,7 @@ def test_a_damaged_history(highway: Highway, tmp_path: Path, finished_run: Calla
         (["networks", "--set", "network.gatebias=3"], "unknown field of [network] 'gatebias': did you mean 'gate_bias'?"),
         (["networks", "highway-a", "--set", "network.name=resnet-20"], "name the network itself"),
         (["networks", "highway-a", "--set", "seed=3"], "only fields of the network apply here"),
-        (["networks", "fc-highway", "--depth", "10", "--depth", "20"], "--depth 20: one network is shown at one depth"),
+        (["networks", "fc-highway", "--depth", "10", "--depth", "20"], "--depth 20: a single network is shown at one depth"),
         (["networks", "highway-a", "--input", "3x0x4"], "--input '3x0x4': write it as 784, 28x28 or 3x32x32"),
         (["networks", "maxout-teacher", "--input", "3x9x9"], "images of 9×9 are too small for maxout-teacher: it needs at least 15×15"),
         (["evaluate", "nowhere"], "nowhere: no such run directory"),
@@ -187,6 +187,6 @@ def test_a_diverging_run_ends_with_one(highway: Highway) -> None:
     arguments = ["--network", "fc-residual", "--activation", "relu", "--depth", 6, "--learning-rate", 1e6]
     result = highway("train", *arguments, "--out", "run")
     assert result.returncode == 1
-    assert "highway: the loss is no longer finite in epoch 1, step 2: the output of layer 6 (DenseResidual) went first" in result.stderr
+    assert "highway: the loss is no longer finite in epoch 1, step 2: the output of layer 6 (DenseResidual) failed first" in result.stderr
     assert "try a training.learning_rate below 1e+06" in result.stderr
     assert "Traceback" not in result.stderr

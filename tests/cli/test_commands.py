@@ -121,7 +121,7 @@ def test_an_interrupted_run_ends_with_130(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert stderr.endswith("and saved; go on with: highway train run --resume\n")
+    assert stderr.endswith("and saved; continue with: highway train run --resume\n")
     assert "Traceback" not in stderr
 
 

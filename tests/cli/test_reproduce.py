@@ -67,7 +67,7 @@ def fig2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same of figure 2, whose runs are asked about their gates."""
     out = tmp_path_factory.mktemp("inside") / "out"
     output, errors = finish(start("fig2", out))
-    assert "asking mnist: gates" in errors
+    assert "analysing mnist: gates" in errors
     assert "gates above 0.5" in " ".join(output.split())
     return out
 
@@ -119,7 +119,7 @@ def test_what_is_damaged_is_named_with_a_way_out(highway: Highway, fig1: tuple[P
         assert result.stderr.endswith(f" (remove {run}, and the same command makes this run again)\n")
         (run / name).write_bytes(content)
     (out / "fig1-smoke" / "plan.json").write_text("{")
-    refused(highway(*again), f"(remove {out / 'fig1-smoke'}, and the same command writes it again; the runs are elsewhere)")
+    refused(highway(*again), f"(remove {out / 'fig1-smoke'}, and the same command writes it again; this does not remove runs)")
 
 
 def test_list_says_what_there_is(highway: Highway, fig1: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +153,7 @@ def test_smoke_says_what_it_is(fig1: tuple[Path, str, str]) -> None:
     out, output, errors = fig1
     assert "note: digits, networks 20 and 28 wide" in errors
     assert "says nothing about the paper" in errors
-    assert re.search(r"this takes about \d+ (s|minutes) here with 2 runs at a time; Ctrl-C stops, and the same command goes on\n", errors)
+    assert re.search(r"this takes about \d+ (s|minutes) here with 2 runs at a time; Ctrl-C stops, and the same command continues\n", errors)
     assert "12 of 12 runs done" in errors
     assert "verdict: not judged (scale smoke)" in output
     folder = out / "fig1-smoke"
@@ -177,7 +177,7 @@ def test_neither_ctrl_c_nor_kills_change_anything(fig1: tuple[Path, str, str], t
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "highway: interrupted; what was trained is saved; go on with: the same command"
+    assert errors.splitlines()[-1] == "highway: interrupted; what was trained is saved; continue with: the same command"
     assert "Traceback" not in errors
     assert output == ""
     assert workers
@@ -198,7 +198,7 @@ def test_neither_ctrl_c_nor_kills_change_anything(fig1: tuple[Path, str, str], t
     assert not list(out.rglob("*.tmp"))
     reproduce_command("fig1", scale="smoke", out=out)
     errors = capsys.readouterr().err
-    assert "runs: 12, 12 of them there already\n" in errors
+    assert "runs: 12, 12 of them already done\n" in errors
     assert "timing" not in errors
     assert claim_files(out / "fig1-smoke") == claim_files(fig1[0] / "fig1-smoke")
 
@@ -206,7 +206,7 @@ def test_neither_ctrl_c_nor_kills_change_anything(fig1: tuple[Path, str, str], t
 def test_runs_are_shared_by_claims_and_taken_from_other_folders(fig2: Path, tmp_path: Path) -> None:
     runs = sorted(path.name for path in (fig2 / "runs").iterdir())
     output, errors = finish(start("fig4", tmp_path / "out", "--reuse", str(fig2 / "runs")))
-    assert "runs: 2, 2 of them there already (2 from --reuse)\n" in errors
+    assert "runs: 2, 2 of them already done (2 from --reuse)\n" in errors
     assert "verdict: not judged" in output
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["fig4-smoke"]
     record, plan = load_claim(tmp_path / "out" / "fig4-smoke"), load_plan(tmp_path / "out" / "fig4-smoke")
@@ -216,7 +216,7 @@ def test_runs_are_shared_by_claims_and_taken_from_other_folders(fig2: Path, tmp_
     assert record.made_before == 2
     assert record.figures == ("fig4-mnist.png", "fig4-cifar-100.png")
     _, errors = finish(start("fig3", fig2))
-    assert "runs: 2, 2 of them there already\n" in errors
+    assert "runs: 2, 2 of them already done\n" in errors
     assert sorted(path.name for path in (fig2 / "runs").iterdir()) == runs
 
 
@@ -229,10 +229,10 @@ def test_what_is_refused_is_refused_in_a_sentence(highway: Highway, tmp_path: Pa
     Path("fig2", "mine").touch()
     cases: list[tuple[str, dict[str, Any]]] = [
         ("file is a file: name another folder with --out", {"out": Path("file")}),
-        ("fig2 has no plan.json, but holds something: name another folder", {"out": Path()}),
+        ("fig2 is not empty and has no plan.json: name another folder", {"out": Path()}),
         ("--reuse nothing: no such folder", {"reuse": [Path("nothing")]}),
         ("--reuse file: no such folder", {"reuse": [Path("file")]}),
-        ("--seeds 2: fig2 has seeds of its own at scale laptop", {"seeds": 2}),
+        ("--seeds 2: fig2 has fixed seeds at scale laptop", {"seeds": 2}),
     ]
     for sentence, arguments in cases:
         with pytest.raises(InputError, match=sentence):

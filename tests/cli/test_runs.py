@@ -32,7 +32,7 @@ def test_the_table_says_how_each_run_stands(tmp_path: Path, highway: Highway) ->
     assert "stopped" in next(line for line in lines if "killed" in line)
     assert "damaged" in next(line for line in lines if "group/damaged" in line)
     assert "damaged: runs/group/damaged/spec.toml is not valid TOML" in result.stdout
-    assert "go on with one that did not finish: highway train RUN --resume" in result.stdout
+    assert "to resume a run that did not finish: highway train RUN --resume" in result.stdout
     listed = {run["run"]: run for run in json.loads(highway("runs", "--json").stdout)}
     good = listed["runs/good"]
     assert (good["state"], good["network"], good["data"], good["seed"], good["epochs"]) == ("finished", "fc-highway 6", "digits", 0, 2)
@@ -110,13 +110,13 @@ def test_resuming_as_people_type_it(tmp_path: Path, highway: Highway) -> None:
     assert highway("train", *FAST, "--out", "run", "--resume").returncode == 0  # nothing there yet: begins
     result = highway("train", "run", "--resume")
     assert result.returncode == 0
-    assert "highway: run is finished: there is nothing to go on with" in result.stderr
+    assert "highway: run is finished: there is nothing to continue" in result.stderr
     assert "--resume: there is no run at runs/fc-highway-4-digits-seed0" in highway("train", *FAST, "--resume").stderr
     result = highway("train", *FAST, "--seeds", 2, "--out", "run", "--overwrite")
     assert "run is a run: name another folder for several seeds" in result.stderr
     result = highway("train", "run", "--resume", "--epochs", 5)
     assert result.returncode == 2
-    assert "training.epochs = 5: run was begun with 2; leave it out to resume" in result.stderr
+    assert "training.epochs = 5: run was started with 2; omit it to resume" in result.stderr
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "mine.txt").write_text("mine")
     result = highway("train", *FAST, "--out", "folder", "--resume")

@@ -105,7 +105,7 @@ def test_show_says_what_came_out(finished: Path, answer: Any, highway: Highway) 
     assert set(rows) == {"fc-highway", "fc-plain"}
     assert "20/20" in rows["fc-plain"]
     assert "whose lowest training loss is below 0.5" in result.stdout
-    assert "what the best tenth depends on (PED-ANOVA): " in result.stdout
+    assert "importance for the best tenth (PED-ANOVA): " in result.stdout
     assert f"next: highway search best {finished} > run.toml" in result.stdout
 
 
@@ -160,7 +160,7 @@ def test_a_finished_study_is_left_as_it_is(finished: Path, highway: Highway) -> 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (("trials = 20", "trials = 10"), "was made with another trials (20, now 10): choose another name for the changed one"),
+        (("trials = 20", "trials = 10"), "was made with another trials (20, now 10): choose another name for the changed study"),
         (("high = 0.9", "high = 0.8"), "was made with another [space] training.momentum ("),
         (('["fc-highway", "fc-plain"]', '["fc-plain"]'), "was made with another [axes] network.name ("),
         (("depth = 3", "depth = 4"), "was made with another [run] network ("),
@@ -197,7 +197,9 @@ def test_other_data_and_other_versions_are_refused(highway: Highway, tmp_path: P
     monkeypatch.chdir(tmp_path)
     created(Path("study.toml"), Path("out"))
     write(1)
-    refused(highway("search", "study.toml", "--out", "out"), "was made with other data than own.csv is now: use the same, or choose")
+    refused(
+        highway("search", "study.toml", "--out", "out"), "was made with other data, and own.csv has changed: use the same data, or choose"
+    )
     with sqlite3.connect(tmp_path / "out" / "study.db") as database:
         database.execute("UPDATE study_user_attributes SET value_json = '99' WHERE key = 'format'")
     database.close()
@@ -215,12 +217,12 @@ def test_other_data_and_other_versions_are_refused(highway: Highway, tmp_path: P
             ["batch.toml"],
             "batch.toml: configuration fc-highway: training.batch_size = 5000: digits has 1294 training samples",
         ),
-        (["accuracy.toml"], "objective = 'validation-accuracy': digits keeps nothing for validation; set data.validation"),
+        (["accuracy.toml"], "objective = 'validation-accuracy': digits has no validation samples; set data.validation"),
         (["study.toml", "--out", "study.toml"], "--out study.toml: this is a file"),
         (["--join", "small"], "small: there is no study to join ("),
-        (["tiny-digts"], "tiny-digts: no such file, and no ready study of this name (paper-mnist"),
+        (["tiny-digts"], "tiny-digts: no such file, and no built-in study with this name (paper-mnist"),
         (["shwo", "small"], "unknown command 'shwo': did you mean 'show'?"),
-        (["orphans"], "orphans: this folder has no study in it"),
+        (["orphans"], "orphans: there is no study in this folder"),
         (["run.toml"], "run.toml is a run file, not a study: run it with highway train run.toml"),
         (["show", "study.toml", "--format", "pdf"], "--format pdf: also name a folder for the figures with --figures"),
         (["study.toml", "--out", "what?"], "a question mark in its name"),
@@ -231,15 +233,15 @@ def test_other_data_and_other_versions_are_refused(highway: Highway, tmp_path: P
         ),
         (
             ["--join", "small", "--storage", f"postgresql://me:{SECRET}@127.0.0.1:1/db"],
-            "check that the server runs and lets this machine in, and the host, port, user, password and database in --storage",
+            "check that the server runs and accepts this machine, and check host, port, user, password and database in --storage",
         ),
         (["show", "small", "--storage", f"postgresql://me:{SECRET}@127.0.0.1:1/db"], "cannot reach the storage postgresql://me:***@"),
         (["study.toml", "--storage", f"postgresql://me:{SECRET}@host:port/db"], "postgresql://me:***@host:port/db: write it as"),
-        (["study.toml", "--out", "text"], "as a study's storage (file is not a database): choose another folder"),
+        (["study.toml", "--out", "text"], "as the storage of a study (file is not a database): choose another folder"),
         (["study.toml", "--out", "orphans"], "orphans has runs of a study that"),
         (["study.toml", "--out", "run"], "--out run: this is a run directory; name another folder for the study"),
         (["show", "nothing"], "nothing: there is no study here ("),
-        (["best", "study.toml"], "studies/small/study.db); make it with highway search STUDY.toml"),
+        (["best", "study.toml"], "studies/small/study.db); start it with highway search STUDY.toml"),
         (["show"], "Missing argument"),
     ],
 )
@@ -284,7 +286,7 @@ def test_an_order_that_matters_is_said(highway: Highway, tmp_path: Path) -> None
     text = 'sampler = "tpe"\npruner = "median"\n' + STUDY.replace("trials = 20", "trials = 1")
     (tmp_path / "study.toml").write_text(text.replace('["fc-highway", "fc-plain"]', '["fc-plain"]'))
     created(tmp_path / "study.toml", tmp_path / "studies" / "small")
-    assert "with sampler tpe and pruner median settings and values depend on the order" in highway("search", "show", "small").stdout
+    assert "with sampler tpe and pruner median, results depend on the order" in highway("search", "show", "small").stdout
     refused(highway("search", "best", "small"), "small: no trial is done yet; run the study first")
     sentence = opening(read_study(tmp_path / "study.toml"), 2, "somewhere")
     assert sentence == (
@@ -323,9 +325,7 @@ def test_a_study_can_get_more_trials(highway: Highway, tmp_path: Path) -> None:
     assert longer.returncode == 0, longer.stderr
     (tmp_path / "finals.toml").write_text(longer.stdout)
     assert (read_study(tmp_path / "finals.toml").trials, read_study(tmp_path / "finals.toml").run["training"]["epochs"]) == (2, 3)
-    refused(
-        highway("search", "finals", "out"), "--top 10: fc-plain has 3 trials that ran to their end and did not diverge; ask for --top 3"
-    )
+    refused(highway("search", "finals", "out"), "--top 10: fc-plain has 3 trials that finished and did not diverge; ask for --top 3")
 
 
 def test_files_mean_the_same_from_everywhere(highway: Highway, tmp_path: Path) -> None:
@@ -349,6 +349,6 @@ def test_an_unfinished_study_says_so(highway: Highway, tmp_path: Path) -> None:
     created(tmp_path / "study.toml", tmp_path / "studies" / "small")
     shown = highway("search", "show", "small")
     assert "0/20" in shown.stdout
-    assert "not finished; go on with: highway search" in shown.stdout
+    assert "not finished; continue with: highway search" in shown.stdout
     (tmp_path / "study.toml").write_text(STUDY.replace("seed = 3", "seed = 4"))
     assert "study.toml was changed after the study was made" in highway("search", "show", "study.toml").stderr

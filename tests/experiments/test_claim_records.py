@@ -75,13 +75,13 @@ def test_folders_that_are_somebody_else_s(tmp_path: Path) -> None:
     check_folder(folder, FIG2, "smoke")
     save(folder, PLAN, plan())
     check_folder(folder, FIG2, "smoke")
-    with pytest.raises(InputError, match=r"fig2-smoke holds fig2 at scale smoke: name another folder with --out, or remove it"):
+    with pytest.raises(InputError, match=r"fig2-smoke has fig2 at scale smoke: name another folder with --out, or remove it"):
         check_folder(folder, FIG2, "laptop")
-    with pytest.raises(InputError, match=r"fig2-smoke holds fig2 at scale smoke"):
+    with pytest.raises(InputError, match=r"fig2-smoke has fig2 at scale smoke"):
         check_folder(folder, CLAIMS["fig3"], "smoke")
     (folder / PLAN).unlink()
     (folder / "runs").mkdir()
-    with pytest.raises(InputError, match=r"fig2-smoke has no plan.json, but holds something: name another folder with --out, or remove it"):
+    with pytest.raises(InputError, match=r"fig2-smoke is not empty and has no plan.json: name another folder with --out, or remove it"):
         check_folder(folder, FIG2, "smoke")
 
 

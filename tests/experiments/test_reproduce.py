@@ -246,7 +246,7 @@ def test_two_with_other_runs_do_not_judge_each_other_s(made: Path, tmp_path: Pat
         reproduce(prepare(CLAIM, "laptop", 2, tmp_path, []), 1, Silent())
 
     monkeypatch.setattr(module, "run_all", meanwhile)
-    with pytest.raises(HighwayError, match=r"another process began toy in .* with other runs"):
+    with pytest.raises(HighwayError, match=r"another process started toy in .* with other runs"):
         reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
 
 
@@ -298,7 +298,7 @@ def test_two_do_not_write_to_a_folder_at_once(made: Path, tmp_path: Path, monkey
 def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="toy is not run at scale paper: choose another one with --scale"):
         prepare(CLAIM, "paper", None, tmp_path, [])
-    with pytest.raises(InputError, match=r"--seeds 3: fig2 has seeds of its own at scale smoke; leave it out"):
+    with pytest.raises(InputError, match=r"--seeds 3: fig2 has fixed seeds at scale smoke; omit --seeds"):
         prepare(CLAIMS["fig2"], "smoke", 3, tmp_path, [])
     monkeypatch.setenv("HIGHWAYNET_DATA", str(tmp_path / "nothing"))
     for name in ("fig2", "table1", "thousand", "initialisation", "report2016", "report2021"):
@@ -351,7 +351,7 @@ def test_nobody_is_told_to_remove_a_run_because_the_data_are_missing(made: Path,
     for path in (tmp_path / "theirs").rglob("*.safetensors"):
         path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(
-        InputError, match=r" \(leave out the --reuse below which .*theirs.* lies, and the same command makes this run again\)$"
+        InputError, match=r" \(omit the --reuse folder that contains .*theirs.*, and the same command makes this run again\)$"
     ):
         reproduce(job, 1, Silent())
 

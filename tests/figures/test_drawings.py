@@ -47,7 +47,7 @@ PLOTS: dict[str, Callable[[], Figure]] = {name: lambda make=make: make().plot() 
     "route-distances": lambda: RECORDS["routing"]().plot("route-distances"),
 }
 EVIL = '<script>alert("x & y")</script>'
-MISSING = "needs the package matplotlib; pip install 'highwaynet[figures]'"
+MISSING = "needs the package matplotlib: pip install 'highwaynet[figures]'"
 
 
 class Fragment(HTMLParser):
@@ -139,11 +139,11 @@ def test_routing_has_two_pictures_and_chosen_classes() -> None:
         assert [axes.get_title() for axes in record.plot(classes=classes).axes[:2]] == ["dog", "class 0"]
     with pytest.raises(InputError, match="unknown class 'cot': did you mean 'cat'"):
         record.plot(classes=["cot"])
-    with pytest.raises(InputError, match="give numbers from 0 to 2"):
+    with pytest.raises(InputError, match="choose numbers from 0 to 2"):
         record.plot(classes=[3])
-    with pytest.raises(InputError, match="unknown picture 'distances': did you mean 'route-distances'"):
+    with pytest.raises(InputError, match="unknown figure 'distances': did you mean 'route-distances'"):
         record.plot("distances")
-    with pytest.raises(InputError, match=r"classes = \[1\]: these are for which = \"routing\"; route-distances shows all classes"):
+    with pytest.raises(InputError, match=r"classes = \[1\]: only which = \"routing\" takes classes; route-distances shows all of them"):
         record.plot("route-distances", classes=[1])
 
 
@@ -224,7 +224,7 @@ def test_without_matplotlib_words_are_left(name: str, monkeypatch: pytest.Monkey
     with pytest.raises(InputError, match=re.escape(f"{type(record).__name__}.plot() {MISSING}")):
         record.plot()
     fragment = Fragment(record._repr_html_())
-    assert fragment.texts == [caption(record), VIEWS[type(record)].finding(record), f"The picture {MISSING}"]
+    assert fragment.texts == [caption(record), VIEWS[type(record)].finding(record), f"The figure {MISSING}"]
     assert fragment.images == []
 
 

@@ -192,7 +192,7 @@ def test_routes_are_differences_with_the_same_colours_on_both_sides_of_zero() ->
 
 @pytest.mark.parametrize("classes", [[], [3], [-1], [0, 7]])
 def test_classes_that_do_not_exist(classes: list[int]) -> None:
-    with pytest.raises(InputError, match="give numbers from 0 to 2"):
+    with pytest.raises(InputError, match="choose numbers from 0 to 2"):
         draw_routing(routing_record("abc", 2, 2), classes)
 
 
@@ -335,7 +335,7 @@ def test_files_are_the_same_for_the_same_data_and_tell_the_caption(suffix: str, 
 
 
 def test_other_formats_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a figure's name ends in \.png, \.svg or \.pdf"):
+    with pytest.raises(InputError, match=r"choose a name that ends in \.png, \.svg or \.pdf"):
         save_figure(draw_gates(gates_record(1, 1)), tmp_path / "map.jpg", "")
     with pytest.raises(InputError, match="cannot write"):
         save_figure(draw_gates(gates_record(1, 1)), tmp_path / "nowhere" / "map.png", "")

@@ -43,7 +43,7 @@ def test_the_best_settings_are_run_longer(
     assert [trial.settings for one in again.configurations for trial in one.results] == [
         trial.settings for one in result.configurations for trial in one.top[:2]
     ]
-    with pytest.raises(InputError, match=r"--top 4: fc-\w+ has 3 trials that ran to their end and did not diverge; ask for --top 3"):
+    with pytest.raises(InputError, match=r"--top 4: fc-\w+ has 3 trials that finished and did not diverge; ask for --top 3"):
         finals(trials.spec, result, top=4, epochs=None, name=None)
     with pytest.raises(InputError, match=r"--epochs 3: the study itself searches over training\.epochs"):
         finals(trials.spec.model_copy(update={"axes": {"training.epochs": (1, 2)}}), result, top=1, epochs=3, name=None)
@@ -58,18 +58,18 @@ GIVEN = {
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"sampler": "random"}, "settings are listed in [[given.CONFIGURATION]] if it is 'given', and only then"),
-        ({"given": {}}, "settings are listed in [[given.CONFIGURATION]] if it is 'given', and only then"),
+        ({"sampler": "random"}, "list settings in [[given.CONFIGURATION]] if it is 'given', and only then"),
+        ({"given": {}}, "list settings in [[given.CONFIGURATION]] if it is 'given', and only then"),
         ({"given": GIVEN | {"fc-residual": []}}, "unknown configuration 'fc-residual'"),
-        ({"given": {"fc-plain": GIVEN["fc-plain"]}}, "[[given.fc-highway]] has 0 settings, and trials = 1"),
+        ({"given": {"fc-plain": GIVEN["fc-plain"]}}, "[[given.fc-highway]] has 0 settings, but trials = 1"),
         ({"given": GIVEN | {"fc-plain": GIVEN["fc-highway"]}}, "network.gate_bias is not a setting here"),
         ({"given": GIVEN | {"fc-highway": GIVEN["fc-plain"]}}, "network.gate_bias is missing"),
-        ({"given": GIVEN | {"fc-plain": [GIVEN["fc-plain"][0] | {"training.learning_rate": 0.6}]}}, "learning_rate = 0.6 lies outside"),
+        ({"given": GIVEN | {"fc-plain": [GIVEN["fc-plain"][0] | {"training.learning_rate": 0.6}]}}, "learning_rate = 0.6 is outside"),
         (
             {"given": GIVEN | {"fc-plain": [GIVEN["fc-plain"][0] | {"network.activation": "sigmoid"}]}},
-            "activation = 'sigmoid' lies outside",
+            "activation = 'sigmoid' is outside",
         ),
-        ({"given": GIVEN | {"fc-plain": [GIVEN["fc-plain"][0] | {"training.learning_rate": True}]}}, "learning_rate = True lies outside"),
+        ({"given": GIVEN | {"fc-plain": [GIVEN["fc-plain"][0] | {"training.learning_rate": True}]}}, "learning_rate = True is outside"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(tiny: Callable[..., StudySpec], changes: dict[str, Any], sentence: str) -> None:
@@ -89,5 +89,5 @@ def test_given_numbers_may_be_written_in_any_way(tiny: Callable[..., StudySpec],
     assert claim is not None
     assert claim.settings == {"training.momentum": 0.0, "training.decay": 1.0}
     given["all"][0]["training.decay"] = 0.5
-    with pytest.raises(InputError, match=r"decay = 0.5 lies outside of \[space\]"):
+    with pytest.raises(InputError, match=r"decay = 0.5 is outside of \[space\]"):
         tiny(space=space, trials=2, sampler="given", given=given)

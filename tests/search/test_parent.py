@@ -84,7 +84,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert "trials done, and saved; go on with: highway search" in errors.splitlines()[-1]
+    assert "trials done, and saved; continue with: highway search" in errors.splitlines()[-1]
     assert "Traceback" not in errors
     assert not worker_pids(tmp_path / "out")
     spec = read_study(study)

@@ -35,12 +35,12 @@ def refused(text: str, sentence: str) -> None:
             "[space] training.learning_rte: unknown field of [training] 'learning_rte': did you mean 'learning_rate'?",
         ),
         ('name = "a"\n[space]\ntrainign.decay = {kind="uniform", low=0, high=1}', "unknown section 'trainign': did you mean 'training'?"),
-        ('name = "a"\n[space]\nseed = {kind="integer", low=0, high=1}', "seed: each trial's seed follows from the study's own"),
-        ('name = "a"\n[run]\nseed = 3\n' + RATE, "[run] seed: each trial's seed follows from the study's own"),
+        ('name = "a"\n[space]\nseed = {kind="integer", low=0, high=1}', "seed: the seed of a trial follows from that of the study"),
+        ('name = "a"\n[run]\nseed = 3\n' + RATE, "[run] seed: the seed of a trial follows from that of the study"),
         ('name = "a"\n[space]\ntraining.decay = {kind="unifrom", low=0, high=1}', "unknown kind 'unifrom': did you mean 'uniform'?"),
         ('name = "a"\n[space]\ntraining.decay = 3', '[space."training.decay"] = 3: write kind = '),
         ('name = "a"\n[space]\ntraining.decay = {kind="uniform", low=1, high=1}', "low = 1 and high = 1: low must be below high"),
-        ('name = "a"\n[space]\ntraining.decay = {kind="uniform", low=0.1}', "uniform has low and high, and no choices"),
+        ('name = "a"\n[space]\ntraining.decay = {kind="uniform", low=0.1}', "uniform needs low and high, and no choices"),
         ('name = "a"\n[space]\ntraining.decay = {kind="log-uniform", low=0, high=1}', "low = 0: log-uniform needs low above 0"),
         (
             'name = "a"\n[space]\ntraining.decay = {kind="uniform", low=0, high=inf}',
@@ -48,10 +48,13 @@ def refused(text: str, sentence: str) -> None:
         ),
         ('name = "a"\n[space]\ntraining.decay = {kind="uniform", low="x", high=1}', "[space.\"training.decay\"] low = 'x': should be"),
         ('name = "a"\n[space]\nnetwork.depth = {kind="integer", low=1, high=2.5}', "integer needs whole numbers"),
-        ('name = "a"\n[space]\nnetwork.depth = {kind="integer", low=1, high=5, step=9}', "step = 9: uniform and integer may have one"),
+        (
+            'name = "a"\n[space]\nnetwork.depth = {kind="integer", low=1, high=5, step=9}',
+            "step = 9: only uniform and integer may have a step",
+        ),
         ('name = "a"\n[space]\nnetwork.activation = {kind="choice", choices=[]}', "choices = []: give at least one value"),
-        ('name = "a"\n[space]\nnetwork.activation = {kind="choice"}', "a choice has choices = [...]"),
-        ('name = "a"\n[space]\nnetwork.activation = {kind="choice", choices=["relu", "relu"]}', "'relu' is there twice"),
+        ('name = "a"\n[space]\nnetwork.activation = {kind="choice"}', "a choice needs choices = [...]"),
+        ('name = "a"\n[space]\nnetwork.activation = {kind="choice", choices=["relu", "relu"]}', "'relu' is listed twice"),
         ('name = "a"\n[space]\nnetwork.activation = {kind="choice", choices=["relu", "rlu"]}', "network.activation = 'rlu': should be"),
         ('name = "a"\n[axes]\nnetwork.depth = []\n' + RATE, "[axes] network.depth = []: give at least one value"),
         ('name = "a"\n[axes]\nnetwork.depht = [1]\n' + RATE, "unknown field of [network] 'depht': did you mean 'depth'?"),
@@ -59,7 +62,7 @@ def refused(text: str, sentence: str) -> None:
         ('name = "a"\n[axes]\ntraining.learning_rate = [0.1]\n' + RATE, "training.learning_rate is an axis and in [space]"),
         (
             'name = "a"\n[run.training]\nlearning_rate = 0.1\n' + RATE,
-            "training.learning_rate is in [run] and among the axes or in the space",
+            "training.learning_rate is in [run] and also in [axes] or [space]",
         ),
         ('name = "a"\n[run.network]\ndepth = 0\n' + RATE, "configuration all: network.depth = 0: should be greater"),
         ('name = "a"\n[run]\nnetwork = 3\n' + RATE, "network = 3: should be a section"),
@@ -75,16 +78,16 @@ def refused(text: str, sentence: str) -> None:
         (RATE.replace("high = 1", 'high = 1\nwhen = {"network.name" = "fc-plain"}') + "\n[dummy]\n", "unknown field"),
         (
             'name = "a"\n' + RATE + 'when = {"network.name" = "fc-plain"}',
-            "when network.name = 'fc-plain': a condition is about an axis or a choice of the study: there is none",
+            "when network.name = 'fc-plain': a condition must name an axis or a choice of the study: there is none",
         ),
         (
             'name = "a"\n[axes]\nnetwork.name = ["fc-highway"]\n' + RATE + 'when = {"network.name" = "fc-plain"}',
-            "network.name never has this value; it has fc-highway",
+            "network.name never has this value; choose from fc-highway",
         ),
         (
             'name = "a"\n[space]\nnetwork.activation = {kind="choice", choices=["relu"], when={network.init="he"}}\n'
             'network.init = {kind="choice", choices=["he"], when={network.activation="relu"}}',
-            "its conditions lead back to itself",
+            "its conditions are circular",
         ),
     ],
 )

@@ -110,9 +110,9 @@ def test_a_launcher_that_is_asked_to_stop_saves_and_one_process_goes_on(tmp_path
     gate.wait(process, epoch=3)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=PATIENCE)
-    assert errors.count("go on with: torchrun --nproc-per-node 2 -m highwaynet train two --resume") == 1, errors
+    assert errors.count("continue with: torchrun --nproc-per-node 2 -m highwaynet train two --resume") == 1, errors
     alone(tmp_path, "two", "--resume")
-    assert "it was saved by 2 processes, and now there are 1" in (tmp_path / "two" / "events.log").read_text()
+    assert "the checkpoint was saved by 2 processes, and now there are 1" in (tmp_path / "two" / "events.log").read_text()
     one, two = history(tmp_path / "one")[-1], history(tmp_path / "two")[-1]
     assert math.isclose(one["train_loss"], two["train_loss"], rel_tol=1e-3)
 

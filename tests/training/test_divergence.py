@@ -45,18 +45,18 @@ def test_the_layers_in_a_row_compute_what_the_network_does(spec: NetworkSpec) ->
 @pytest.mark.parametrize("spec", NETWORKS, ids=lambda spec: f"{spec.name}-{spec.carry}")
 def test_each_layer_is_named_whose_weights_or_outputs_are_not_finite(spec: NetworkSpec) -> None:
     network, images = made(spec), torch.randn(3, 1, 28, 28)
-    assert find_cause(network, images) == "all outputs are finite, so the loss itself went first"
+    assert find_cause(network, images) == "all outputs are finite, so the loss itself failed first"
     pieces = [piece for piece in layerwise(network) if list(piece.module.parameters())]
     for label, module in pieces:
         parameter = next(iter(module.parameters()))
         before = parameter.detach().clone()
         parameter.data.fill_(math.nan)
-        assert find_cause(network, images) == f"the gradient of {label} went first"
+        assert find_cause(network, images) == f"the gradient of {label} failed first"
         parameter.data.copy_(before)
     # Two layers: gradients flow from the last to the first, so the later one is to blame.
     for _, module in pieces[1:3]:
         next(iter(module.parameters())).data.fill_(math.inf)
-    assert find_cause(network, images) == f"the gradient of {pieces[2].label} went first"
+    assert find_cause(network, images) == f"the gradient of {pieces[2].label} failed first"
 
 
 def test_the_first_layer_whose_output_overflows() -> None:
@@ -66,7 +66,7 @@ def test_the_first_layer_whose_output_overflows() -> None:
         network.stack.weight.fill_(1e18)
         network.stack.weight[0].fill_(1.0)
     # 784·1, then 8·784, then ·8e18 each: the layers 3 and 4 are still below 3e38, layer 5 is not.
-    assert find_cause(network, torch.ones(2, 1, 28, 28)) == "the output of layer 4 (DensePlain) went first"
+    assert find_cause(network, torch.ones(2, 1, 28, 28)) == "the output of layer 4 (DensePlain) failed first"
 
 
 def test_gradients_in_the_place_of_weights() -> None:
@@ -75,7 +75,7 @@ def test_gradients_in_the_place_of_weights() -> None:
     assert network.stack.weight.grad is not None
     network.stack.weight.grad[1, 3, 3] = math.nan
     put_gradients_in_place(network)
-    assert find_cause(network, torch.randn(2, 1, 28, 28)) == "the gradient of layer 3 (DenseHighway) went first"
+    assert find_cause(network, torch.randn(2, 1, 28, 28)) == "the gradient of layer 3 (DenseHighway) failed first"
 
 
 def wild(**training: object) -> RunSpec:
@@ -100,12 +100,12 @@ def test_the_run_stops_with_epoch_step_layer_and_the_last_good_checkpoint(tmp_pa
     path = tmp_path / f"try-{spec.training.learning_rate}"
     sentence = str(error)
     assert " is no longer finite in epoch " in sentence
-    assert "went first; " in sentence
+    assert "failed first; " in sentence
     assert "try a training.learning_rate below" in sentence
     run = RunDirectory.open(path)
     saved = run.checkpoints.names("step")
     if saved:
-        assert f"the last good checkpoint is of step {int(saved[0].partition('-')[2])} in {path}" in sentence
+        assert f"the last good checkpoint is from step {int(saved[0].partition('-')[2])} in {path}" in sentence
         tensors, _ = run.checkpoints.load(saved[0])
         assert all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values())
     assert summarise(path).state == "diverged"

@@ -162,7 +162,7 @@ def test_a_batch_of_one_is_refused_where_batch_norm_cannot_take_it(tmp_path: Pat
     count = len(load_dataset(data).train)
     network = NetworkSpec(name="resnet-20")
     for size in (1, count - 1):
-        with pytest.raises(InputError, match=rf"training.batch_size = {size}: with {count} training samples a batch of one is left"):
+        with pytest.raises(InputError, match=rf"training.batch_size = {size}: with {count} training samples a batch of one sample is left"):
             train(RunSpec(network=network, data=data, training=TrainingSpec(batch_size=size, epochs=1)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     train(RunSpec(network=network, data=data, training=TrainingSpec(batch_size=count, epochs=1)), tmp_path / "run")

@@ -154,7 +154,7 @@ def test_parameters_of_an_objective_are_trained_and_survive(tmp_path: Path) -> N
 
 def test_a_run_with_its_own_objective_needs_it_again(tmp_path: Path) -> None:
     run = train(SPEC, tmp_path / "run", objective=Smoothed())
-    with pytest.raises(InputError, match=r"training\.objective = 'Smoothed': the run has an objective of its own; give it again"):
+    with pytest.raises(InputError, match=r"training\.objective = 'Smoothed': the run has a custom objective; pass it again"):
         train(run.read_spec(), tmp_path / "again")
     with pytest.raises(InputError, match="Smoothed"):
         train(SPEC, tmp_path / "run", resume=True)
@@ -195,7 +195,7 @@ def test_rmse_is_that_of_the_outputs_whatever_is_minimised(tmp_path: Path) -> No
         (lambda outputs, targets: outputs, "its loss is a tensor of shape (2, 10) and torch.float32; it should be a scalar tensor"),
         (lambda outputs, targets: outputs.sum() * 1j, "its loss is a tensor of shape () and torch.complex64; it should be a scalar"),
         (lambda outputs, targets: torch.tensor(1.0, requires_grad=True), "what is minimised does not depend on the network's outputs"),
-        (lambda outputs, targets: outputs.sum().to("meta"), "its loss is on meta; it should be where the batch is"),
+        (lambda outputs, targets: outputs.sum().to("meta"), "its loss is on meta; it should be on the device of the batch"),
         (lambda outputs, targets: outputs @ targets, "forward(network, batch) fails on two samples (RuntimeError"),
         (lambda outputs, targets: 0.5, "its loss is a float; it should be a scalar tensor"),
         (lambda outputs, targets: outputs.detach().sum(), "what is minimised does not depend on the network's outputs"),
@@ -215,10 +215,10 @@ def test_forward_must_give_a_batch_loss(tmp_path: Path) -> None:
         def forward(self, network: Any, batch: Batch) -> Any:
             return network(batch.inputs).sum()
 
-    with pytest.raises(InputError, match="forward gives Tensor; it should give a BatchLoss"):
+    with pytest.raises(InputError, match="forward returns Tensor; it should return a BatchLoss"):
         train(SPEC, tmp_path / "run", objective=Own())
     for wrong in (F.cross_entropy, nn.CrossEntropyLoss(), Smoothed):
-        with pytest.raises(InputError, match="give an object of a class of your own that extends"):
+        with pytest.raises(InputError, match="pass an instance of a subclass of"):
             train(SPEC, tmp_path / "run", objective=wrong)
     assert not (tmp_path / "run").exists()
 

@@ -276,7 +276,7 @@ def test_a_damaged_checkpoint_is_refused_with_the_reason_and_the_one_before_is_u
     train(spec_with(), tmp_path / "run", resume=True, watcher=spy)
     assert not (tmp_path / "exploded").exists()
     assert len(spy.notes) == 2
-    assert spy.notes[0].startswith("not usable, going a checkpoint back: stop-000000031: ")
+    assert spy.notes[0].startswith("skipped a checkpoint that cannot be used: stop-000000031: ")
     assert reason in spy.notes[0]
     assert spy.notes[1] == "resumed from epoch 3, step 30"
     assert results(tmp_path / "run") == results(calm.path)
@@ -301,7 +301,7 @@ def test_where_no_checkpoint_is_intact_nothing_is_touched(tmp_path: Path) -> Non
     (tmp_path / "run" / "events.log").unlink()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(
-        InputError, match=r"no checkpoint of .* is intact \(stop-000000031: .*; step-000000030: .*; step-000000027: .*\): start again"
+        InputError, match=r"no checkpoint of .* is intact \(stop-000000031: .*; step-000000030: .*; step-000000027: .*\): restart the run"
     ):
         train(spec_with(), tmp_path / "run", resume=True)
     (tmp_path / "run" / "events.log").unlink()
@@ -332,7 +332,7 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path, calm: RunDirecto
         path.unlink()
     spy = Spy()
     train(spec_with(), tmp_path / "run", resume=True, watcher=spy)
-    assert spy.notes == ["resumed: no checkpoint was saved yet; beginning from the start"]
+    assert spy.notes == ["resumed: no checkpoint was saved yet; starting from the beginning"]
     assert results(tmp_path / "run") == results(calm.path)
 
 
@@ -340,13 +340,13 @@ def test_a_finished_run_is_left_alone(tmp_path: Path, calm: RunDirectory) -> Non
     before = {path: path.read_bytes() for path in calm.path.rglob("*") if path.is_file()}
     spy = Spy()
     train(spec_with(), calm.path, resume=True, watcher=spy)
-    assert spy.notes == [f"{calm.path} is finished: there is nothing to go on with"]
+    assert spy.notes == [f"{calm.path} is finished: there is nothing to continue"]
     assert {path: path.read_bytes() for path in calm.path.rglob("*") if path.is_file()} == before
 
 
 def test_another_spec_or_other_data_cannot_resume(tmp_path: Path) -> None:
     stop_after(5, spec_with(), tmp_path / "run")
-    with pytest.raises(InputError, match=r"training\.epochs = 9: .* was begun with 4; leave it out to resume"):
+    with pytest.raises(InputError, match=r"training\.epochs = 9: .* was started with 4; omit it to resume"):
         train(spec_with(epochs=9), tmp_path / "run", resume=True)
     with pytest.raises(InputError, match=r"network\.dropout = \(0\.0, 0\.5\)"):
         train(spec_with(dropout=(0.0, 0.5)), tmp_path / "run", resume=True)
@@ -442,8 +442,8 @@ def test_signals_save_and_say_how_to_go_on(number: int, code: int, tmp_path: Pat
     process.send_signal(number)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == code
-    assert "finishing the step and saving; Ctrl-C again leaves at once" in errors
-    assert errors.endswith("and saved; go on with: highway train run --resume\n")
+    assert "finishing the step and saving; press Ctrl-C again to stop immediately" in errors
+    assert errors.endswith("and saved; continue with: highway train run --resume\n")
     assert "Traceback" not in errors
     listed = json.loads(highway("runs", ".", "--json").stdout)
     assert [(run["run"], run["state"]) for run in listed] == [("run", "interrupted")]
@@ -584,7 +584,7 @@ class TestEarlyStopping:
         losses = [line.validation_loss for line in run.read_history()]
         best = losses.index(min(losses, key=lambda loss: loss or 9e9))
         assert len(losses) == best + 1 + 3 < 60
-        assert spy.notes == [f"stopped early: no better epoch since epoch {best + 1}; its weights are kept as the best"]
+        assert spy.notes == [f"stopped early: no improvement since epoch {best + 1}; its weights are kept as the best"]
         assert run.finished
 
     def test_interrupted_it_still_ends_there(self, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_network_in_memory(tmp_path: Path) -> None:
     start = run.read_spec().start
     assert start is not None
     assert start.given
-    with pytest.raises(InputError, match=r"start\.given = true: the run started with a network in memory; give it again"):
+    with pytest.raises(InputError, match=r"start\.given = true: the run started with a network in memory; pass it again"):
         train(run.read_spec(), tmp_path / "repeated")
     assert not (tmp_path / "repeated").exists()
     repeated = train(run.read_spec(), tmp_path / "repeated", network=network)
@@ -112,13 +112,13 @@ def test_a_network_in_memory(tmp_path: Path) -> None:
         train(RunSpec(network=NetworkSpec(name="fc-plain", depth=6)), tmp_path / "other", network=network)
     with pytest.raises(InputError, match="neither 9-layer highway nor one with layers removed"):
         train(RunSpec(network=NetworkSpec(depth=9, width=7)), tmp_path / "other", network=network)
-    with pytest.raises(InputError, match="give one of highwaynet's networks"):
+    with pytest.raises(InputError, match="pass a network of highwaynet"):
         train(spec, tmp_path / "other", network=torch.nn.Linear(3, 4))
     broken = network.without([1])
     broken.head = torch.nn.Linear(8, 10, bias=False)
-    with pytest.raises(InputError, match="the given network was changed: its modules are not those of its plan"):
+    with pytest.raises(InputError, match="the given network was changed: its modules do not match its plan"):
         train(spec, tmp_path / "other", network=broken)
-    with pytest.raises(InputError, match="a network was given in memory as well"):
+    with pytest.raises(InputError, match="a network was also passed with network="):
         train(RunSpec.from_run(run), tmp_path / "other", network=network)
     assert not (tmp_path / "other").exists()
 
@@ -191,7 +191,7 @@ def test_a_saved_model_is_trained_on_for_the_usual_epochs(finished_run: Run, tmp
     assert RunSpec.from_run(saved).training.epochs == TrainingSpec().epochs
     with pytest.raises(InputError, match="is the run that the model comes from"):
         load(saved).save(tmp_path / "saved", overwrite=True)
-    with pytest.raises(InputError, match="this is the run itself"):
+    with pytest.raises(InputError, match="a run cannot start from itself"):
         train(RunSpec.from_run(saved), tmp_path / "saved", overwrite=True)
     assert load(saved).predict(IMAGES).shape == (20,)
 
@@ -210,7 +210,7 @@ def test_numbers_of_layers(finished_run: Run) -> None:
     ("options", "sentence"),
     [
         ({"without": [9]}, "start.without: layers = [9]: the network has 5 layers that can be removed, numbered from 1"),
-        ({"network": {"depth": 9}}, "network.depth = 9: the parent run has 6, and its network is taken over as it is: leave it out"),
+        ({"network": {"depth": 9}}, "network.depth = 9: the parent run has 6, and its network is used unchanged: omit the setting"),
         ({"network": {"name": "fc-plain"}}, "network.name = 'fc-plain': the parent run has 'fc-highway'"),
         ({"checkpoint": "last"}, "start.checkpoint = 'last'"),
     ],

@@ -1,1 +1,1 @@
-"""Questions to a trained network, answered with plain records."""
+"""Analyses of a trained network, each of which returns a plain record."""

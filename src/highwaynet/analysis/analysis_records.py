@@ -1,6 +1,6 @@
-"""What analyses return: plain records that can be saved, loaded and drawn without torch.
+"""The records that analyses return: plain data that can be saved, loaded and drawn without torch.
 
-In tables a row is a layer and a column is a block, or a map of a convolution; NaN stands beyond the end of a layer with fewer.
+In tables a row is a layer and a column is a block, or a map of a convolution. Rows of layers with fewer blocks are padded with NaN.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HIDDEN = {"schema_version", "fingerprint"}
-"""Fields that tell a reader nothing."""
+"""Fields that are not printed."""
 LONGEST = 100
-"""So many characters of a tuple are printed."""
+"""A tuple is printed if its text has at most this many characters, else only its length."""
 
 
 class _Text(str):
-    """A text that is printed without quotes."""
+    """A string whose repr has no quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 class Measurements(Spec):
-    """Fields that may hold thousands of numbers; printed, an array is its shape and a long tuple its length."""
+    """Base class for records with arrays: its repr shows the shape of an array and the length of a long tuple."""
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return [(name, _printed(getattr(self, name))) for name in type(self).model_fields if name not in HIDDEN]
@@ -49,12 +49,12 @@ def _printed(value: Any) -> Any:
 
 
 class Record(Measurements):
-    """What every record says about its origin. In notebooks it shows what was looked at, what was found, and its pictures."""
+    """Base class of records. Notebooks display a record with what was analysed, its findings and its figures."""
 
     schema_version: Literal[3] = 3
     """Version of this format."""
     fingerprint: str
-    """That of the run when it was asked; a record with another one is out of date."""
+    """Fingerprint of the run when the record was made; if the run's differs, the record is out of date."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and isinstance(other, Record) and self.model_dump_json() == other.model_dump_json()
@@ -63,25 +63,25 @@ class Record(Measurements):
         return hash(self.model_dump_json())
 
     def _repr_html_(self) -> str | None:
-        """For notebooks; None, which lets them print the record, until `highwaynet.figures.drawings` has been imported."""
+        """Return HTML for notebooks; None (they then print the repr) until `highwaynet.figures.drawings` has been imported."""
         return display.as_html(self)
 
 
 class EvaluationRecord(Record):
-    """How well the trained network does."""
+    """Loss and metrics of the trained network on each part of the data."""
 
     parameters: int
-    """Number of trained values."""
+    """Number of parameters."""
     train: Score
     """On the training data."""
     validation: Score | None
-    """On the validation data, if any were kept."""
+    """On the validation data; None if there are none."""
     test: Score
-    """On the test data, which training never saw."""
+    """On the test data, which are not used in training."""
 
 
 class About(Spec):
-    """What a picture's caption says."""
+    """Data, network and training, for the captions of figures."""
 
     data: str
     """The data set."""
@@ -90,31 +90,31 @@ class About(Spec):
     seed: int
     """Seed of the run."""
     epochs: int
-    """How many epochs it was trained."""
+    """Number of epochs of training."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an analysis looks: what all of them are told."""
+    """Where a record comes from: the run, its description, and the part of the data."""
 
     fingerprint: str
     about: About
     part: Part
 
     def fields(self, samples: int) -> dict[str, Any]:
-        """The first fields of every record of an analysis."""
+        """Return the fields that all records of analyses share."""
         return {"fingerprint": self.fingerprint, "about": self.about, "part": self.part, "samples": samples}
 
 
 class AnalysisRecord(Record):
-    """An analysis over one part of the data."""
+    """Base class for the record of an analysis on one part of the data."""
 
     about: About
-    """What was looked at."""
+    """What was analysed."""
     part: Part
-    """The data that were used."""
+    """The part of the data."""
     samples: int
-    """How many samples of them."""
+    """Number of samples used."""
 
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -132,7 +132,7 @@ class GatesRecord(AnalysisRecord):
     mean: Array
     """Mean transform gate output, (layers, blocks)."""
     sample: int
-    """Which sample of the part is shown alone, from 0."""
+    """The sample whose gates are recorded one by one, from 0."""
     sample_gates: Array
     """Transform gate outputs for that sample, (layers, blocks)."""
     sample_outputs: Array
@@ -140,9 +140,9 @@ class GatesRecord(AnalysisRecord):
     open_share: Array
     """For each layer the share of gates above 1/2, averaged over the samples, (layers)."""
     closed_share: Array
-    """For each layer the share of gates below 1/10, averaged over the samples: how sparse gating is for a single sample, (layers)."""
+    """For each layer the share of gates below 1/10, averaged over the samples, (layers)."""
     sparsity: Array
-    """The same over the samples: of the share of a sample's gates below 1/10, the quantiles 0, 5, 25, 50, 75, 95 and 100 %."""
+    """Quantiles over the samples (0, 5, 25, 50, 75, 95 and 100 %) of the share of a sample's gates below 1/10, (7)."""
 
     @property
     def fell(self) -> float:
@@ -151,10 +151,10 @@ class GatesRecord(AnalysisRecord):
         return float((self.bias < self.start_bias[:, None])[known].mean()) if known.any() else 0.0
 
     def plot(self, *, narrow: bool = False) -> "Figure":
-        """Four heat maps of layers × blocks in one figure: biases, mean gates, and gates and outputs of the sample.
+        """Draw four heat maps of layers × blocks: biases, mean gates, and gates and outputs of the sample.
 
         Args:
-            narrow: Two maps side by side in place of four, as wide as a phone.
+            narrow: Two maps side by side instead of four, for narrow screens.
 
         Raises:
             InputError: matplotlib is missing (the extra `figures`).
@@ -171,43 +171,43 @@ class RoutingRecord(AnalysisRecord):
     class_names: tuple[str, ...]
     """The classes."""
     class_samples: tuple[int, ...]
-    """How many samples of each."""
+    """Number of samples of each class."""
     mean: Array
     """Mean transform gate output over all samples, (layers, blocks)."""
     class_mean: Array
     """Mean transform gate output over each class, (classes, layers, blocks)."""
     distance: Array
-    """How far the routes of two classes are apart: root of the mean squared difference of their mean gates, (classes, classes)."""
+    """Root mean squared difference of the mean gates of two classes, (classes, classes)."""
     input_share: Array
-    """For each layer: how much of its gates' variance over blocks and samples comes from the samples; 0 is static routing, (layers)."""
+    """For each layer the share of its gates' variance over blocks and samples that is over samples; 0 is static routing, (layers)."""
     class_share: Array
-    """For each layer: how much of the variance over samples is between classes, (layers)."""
+    """For each layer the share of the variance over samples that is between classes, (layers)."""
     intact: Score
-    """The network as it is."""
+    """Score of the unchanged network."""
     static: Score
-    """The same with every gate held at its mean over the samples: what static routing can do with these weights."""
+    """Score with every gate held at its mean over the samples (static routing)."""
 
     def plot(self, which: Literal["routing", "route-distances"] = "routing", *, classes: Sequence[int | str] | None = None) -> "Figure":
-        """One of two figures.
+        """Draw the mean gates of classes, or the distances between their routes.
 
         Args:
-            which: "routing": for each class a heat map of its mean gates minus the mean over all samples. "route-distances": how far the
-                routes of any two classes are apart, as a matrix.
-            classes: routing: those to draw, by name or by number from 0; by default the first two.
+            which: "routing": for each class a heat map of its mean gates minus the mean over all samples. "route-distances": the matrix
+                `distance`.
+            classes: For "routing", the classes to draw, by name or by number from 0; by default the first two.
 
         Raises:
-            InputError: matplotlib is missing (the extra `figures`), or a picture or class does not exist.
+            InputError: matplotlib is missing (the extra `figures`), or a figure or class does not exist.
             HighwayError: `highwaynet.figures.drawings` has not been imported.
         """
         if classes is None:
             return display.plot(self, which=which)
         if which != "routing":
-            raise InputError(f'classes = {list(classes)}: these are for which = "routing"; {which} shows all classes')
+            raise InputError(f'classes = {list(classes)}: only which = "routing" takes classes; {which} shows all of them')
         return display.plot(self, which=which, classes=classes)
 
 
 class LesionsRecord(AnalysisRecord):
-    """What happens when single layers are closed, so that they copy their input (figure 4 of the paper)."""
+    """Scores with single layers closed, so that they copy their input (figure 4 of the paper)."""
 
     intact: Score
     """All layers open."""
@@ -215,10 +215,10 @@ class LesionsRecord(AnalysisRecord):
     """Entry i: layer i + 1 closed, all others open."""
 
     def plot(self, *others: "LesionsRecord") -> "Figure":
-        """The loss with each layer closed, as a line over layers, and below it the accuracy if there is one, in one figure.
+        """Draw the loss with each layer closed, and below it the accuracy if there is one.
 
         Args:
-            *others: Records to compare with, in the same figure: of other data, or of another network.
+            *others: Records to compare with, drawn into the same figure: of other data, or of another network.
 
         Raises:
             InputError: matplotlib is missing (the extra `figures`).
@@ -228,7 +228,7 @@ class LesionsRecord(AnalysisRecord):
 
 
 class PairsRecord(AnalysisRecord):
-    """Two layers closed at a time, and contiguous spans of layers."""
+    """Losses with pairs of layers closed, and with spans of consecutive layers closed."""
 
     intact: Score
     """All layers open."""
@@ -238,10 +238,10 @@ class PairsRecord(AnalysisRecord):
     """Loss with the layers i + 1 … j + 1 closed, (layers, layers), NaN below the diagonal."""
 
     def plot(self, *, narrow: bool = False) -> "Figure":
-        """Two heat maps in one figure, the loss as a multiple of the intact network's: two layers closed, and all layers of a span.
+        """Draw two heat maps of the loss as a multiple of the intact network's: pairs of layers closed, and spans of layers closed.
 
         Args:
-            narrow: One map below the other, as wide as a phone.
+            narrow: One map below the other, for narrow screens.
 
         Raises:
             InputError: matplotlib is missing (the extra `figures`).
@@ -251,32 +251,32 @@ class PairsRecord(AnalysisRecord):
 
 
 class DeletionsRecord(AnalysisRecord):
-    """Many random layers closed at a time, and layers in another order (Veit et al. 2016)."""
+    """Scores with many random layers closed, and with layers in another order (Veit et al. 2016)."""
 
     seed: int
     """Seed of the random draws."""
     intact: Score
     """All layers open, in their order."""
     deleted: tuple[int, ...]
-    """How many layers are closed at a time; the last number is all of them."""
+    """Numbers of layers that are closed together; the last is all of them."""
     deletion_loss: Array
     """Loss of each draw, (counts, draws)."""
     deletion_accuracy: Array
     """Accuracy of each draw, (counts, draws); NaN in a regression."""
     swaps: tuple[int, ...]
-    """How many random pairs of layers trade places, one after the other; only layers of the same shape do."""
+    """Numbers of random swaps of two layers, one after the other; only layers of the same shape are swapped."""
     order: Array
-    """Kendall's rank correlation of each draw's order with the true one, (counts, draws)."""
+    """Kendall's rank correlation of each draw's order with the original one, (counts, draws)."""
     shuffle_loss: Array
     """Loss of each draw, (counts, draws)."""
     shuffle_accuracy: Array
     """Accuracy of each draw, (counts, draws); NaN in a regression."""
 
     def plot(self, *, narrow: bool = False) -> "Figure":
-        """Accuracy (in a regression the loss) with random layers closed, and with layers in another order, in one figure.
+        """Draw the accuracy (in a regression the loss) with random layers closed, and with layers in another order.
 
         Args:
-            narrow: One panel below the other, as wide as a phone.
+            narrow: One panel below the other, for narrow screens.
 
         Raises:
             InputError: matplotlib is missing (the extra `figures`).
@@ -286,33 +286,33 @@ class DeletionsRecord(AnalysisRecord):
 
 
 class Flow(Measurements):
-    """The signal through all layers, forward and backward, at one moment."""
+    """Activations and gradients of all layers at one moment of training."""
 
     mean: Array
     """Mean of each layer's outputs over units and samples, (layers)."""
     variance: Array
     """Their variance over units and samples, (layers)."""
     dead: Array
-    """Share of units that give the same number for all samples, (layers)."""
+    """Share of units whose output is the same for all samples, (layers)."""
     gradient: Array
-    """Length of the gradient of the mean loss with respect to each layer's weights, (layers)."""
+    """Norm of the gradient of the mean loss with respect to each layer's weights, (layers)."""
     signal_gradient: Array
-    """Length of the gradient of the mean loss with respect to each layer's outputs, (layers)."""
+    """Norm of the gradient of the mean loss with respect to each layer's outputs, (layers)."""
     loss: float | None
-    """The mean loss; None where it is not finite."""
+    """The mean loss; None if it is not finite."""
     findings: tuple[str, ...]
-    """What is wrong, in words; empty where nothing is."""
+    """Sentences that name what is wrong; empty if nothing is."""
 
 
 class FlowRecord(AnalysisRecord):
-    """Where the signal dies: activations and gradients by layer, before and after training (figures 5 to 7 of the 2021 report)."""
+    """Activations and gradients by layer, before and after training (figures 5 to 7 of the 2021 report)."""
 
     kind: str
-    """highway, plain, residual, maxout: what most layers are."""
+    """The kind of most layers: highway, plain, residual or maxout."""
     activation: str
     """The activation."""
     init: str
-    """How the weights start."""
+    """How the weights were initialised."""
     layers: tuple[str, ...]
     """Names of the layers."""
     start: Flow
@@ -321,7 +321,7 @@ class FlowRecord(AnalysisRecord):
     """After training."""
 
     def plot(self) -> "Figure":
-        """Mean, variance and gradients by layer, before and after training, one panel each in one figure.
+        """Draw mean, variance and gradients by layer, before and after training, in one panel each.
 
         Raises:
             InputError: matplotlib is missing (the extra `figures`).
@@ -331,26 +331,26 @@ class FlowRecord(AnalysisRecord):
 
 
 class RefinementRecord(AnalysisRecord):
-    """How far each layer's output is from the last of its stage (estimation error: Greff et al. 2017)."""
+    """How far each layer's output is from the last output of its stage (estimation error: Greff et al. 2017)."""
 
     stages: tuple[str, ...]
-    """Names of the stages: layers in a row whose outputs have the same shape."""
+    """Names of the stages: consecutive layers whose outputs have the same shape."""
     stage: tuple[int, ...]
     """For each layer, the number of its stage, from 0."""
     bias: Array
-    """For each layer the mean over units and samples of its output minus the last one's, (layers)."""
+    """For each layer the mean over units and samples of its output minus the last output of its stage, (layers)."""
     spread: Array
     """The standard deviation of that difference, (layers)."""
     error: Array
-    """The root of its mean square, as a share of the last output's own root mean square, (layers)."""
+    """The root mean square of that difference, as a share of the root mean square of the last output, (layers)."""
 
     @property
     def places(self) -> list[npt.NDArray[np.intp]]:
-        """For each stage the places of its layers, from 0."""
+        """For each stage the indices of its layers, from 0."""
         return [np.flatnonzero(np.array(self.stage) == number) for number in range(len(self.stages))]
 
     def plot(self) -> "Figure":
-        """The error by layer, and the mean difference from the last output with its spread, in one figure.
+        """Draw the error by layer, and the mean difference from the last output with its spread.
 
         Raises:
             InputError: matplotlib is missing (the extra `figures`).

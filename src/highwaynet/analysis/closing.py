@@ -1,8 +1,8 @@
 """Scores of a network with many sets of its layers closed, or with its layers in other orders, without computing anything twice.
 
-Each variant of the network is a route, place by place. Sorted, routes that begin alike stand together: what a beginning makes of a batch
-is computed once and kept as long as a later route goes on from there, and layers of a stack that follow each other are one call of the
-compiled operator. The network itself is not touched: its parts become modules of their own on the same memory.
+Each variant of the network is a route: which layer stands at each place. Routes are sorted, so that routes with a common beginning are
+neighbours: its result for a batch is computed once and kept while later routes need it. Consecutive layers of a stack are one call of the
+compiled operator. The network is not modified: its parts become separate modules that share its memory.
 """
 
 import copy
@@ -29,14 +29,14 @@ from highwaynet.training.measuring import Tally
 from highwaynet.training.objective import standard_objective
 
 Route = tuple[int, ...]
-"""For each place the number of the layer that stands there, counted as `lesion` does; negative where that layer is closed."""
+"""For each place the number of the layer there, counted as in `lesion`; negative if that layer is closed."""
 
 ClosableDense = DenseHighway | DenseResidual
 ClosableModule = ClosableDense | ConvHighway | ConvResidual
 
 
 def closing(layers: int, closed: Collection[int]) -> Route:
-    """All layers at their own places, some of them closed.
+    """Return the route with all layers in their order and some of them closed.
 
     >>> closing(4, {2, 3})
     (1, -2, -3, 4)
@@ -45,15 +45,15 @@ def closing(layers: int, closed: Collection[int]) -> Route:
 
 
 def score_routes(network: nn.Module, split: Split, routes: Iterable[Route], progress: Progress | None = None) -> dict[Route, Score]:
-    """What `evaluate` gives for each of these variants of the network; with the same batches, the same bits.
+    """Score each of these variants of the network; the scores are bit-identical to those of `evaluate`.
 
-    Layers that are closed already stay closed. The network is as before at the end, whatever happens.
+    Layers that are already closed stay closed. The network is unchanged afterwards, also after an error.
 
     Args:
-        network: A network of ours; or anything that contains gated modules, which is evaluated as a whole for each route.
+        network: A network of this package, or any model with highway or residual layers, which is evaluated as a whole for each route.
         split: The samples.
-        routes: The variants. Layers may trade places where they are `exchangeable`.
-        progress: Told (done, total).
+        routes: The variants. Only layers that are `exchangeable` may swap places.
+        progress: Called with (done, total).
     """
     distinct, chain = sorted(set(routes)), _chain(network)
     with evaluating(network):
@@ -63,10 +63,10 @@ def score_routes(network: nn.Module, split: Split, routes: Iterable[Route], prog
 
 
 def exchangeable(network: nn.Module) -> list[list[int]]:
-    """The numbers of layers that may trade places, in groups of at least two.
+    """Return the numbers of layers that may swap places, in groups of at least two.
 
-    They have the same type and the same shapes, and between them are none but layers that can be closed. Of a model that is not ours the
-    order of execution is not known: there, layers trade places within their stack.
+    Layers of a group have the same type and shapes, and only closable layers are between them. In models from outside this package the
+    order of execution is unknown, so only layers of the same stack are exchangeable.
     """
     chain = _chain(network)
     groups = _stacks(network) if chain is None else chain.alike()
@@ -77,7 +77,7 @@ def exchangeable(network: nn.Module) -> list[list[int]]:
 
 
 def _one_by_one(network: nn.Module, split: Split, routes: Sequence[Route], progress: Progress | None) -> dict[Route, Score]:
-    """A whole evaluation for each route."""
+    """Evaluate the whole network for each route."""
     scores = {}
     for done, route in enumerate(routes, start=1):
         with _rerouted(network, route):
@@ -89,7 +89,7 @@ def _one_by_one(network: nn.Module, split: Split, routes: Sequence[Route], progr
 
 @contextmanager
 def _rerouted(network: nn.Module, route: Route) -> Iterator[None]:
-    """The model with its layers as the route says, until the end of the block."""
+    """Context manager: close and reorder the layers of a model as a route says."""
     with lesion(network, [-number for number in route if number < 0]), ExitStack() as orders:
         before = 0
         for module in closable_modules(network):
@@ -102,7 +102,7 @@ def _rerouted(network: nn.Module, route: Route) -> Iterator[None]:
 
 @contextmanager
 def _reordered(stack: ClosableDense, numbers: Sequence[int]) -> Iterator[None]:
-    """A stack at whose places 1, 2, … stand its layers with these numbers; closed ones are closed at their new places."""
+    """Context manager: put the layers with these numbers at places 1, 2, … of a stack; closed layers stay closed at their new places."""
     weight, bias, closed = stack.weight.data, stack.bias.data, stack.closed_layers
     order = [number - 1 for number in numbers]
     try:
@@ -114,24 +114,24 @@ def _reordered(stack: ClosableDense, numbers: Sequence[int]) -> Iterator[None]:
 
 
 def _stacks(network: nn.Module) -> list[list[int]]:
-    """The numbers of the layers of each stack."""
+    """Return the layer numbers of each stack."""
     groups, before = [], 0
     for module in closable_modules(network):
-        if type(module) in {DenseHighway, DenseResidual}:  # a parametrised one is of another type: its weights are computed
+        if type(module) in {DenseHighway, DenseResidual}:  # parametrised modules have another type; their weights are computed
             groups.append(list(range(before + 1, before + module.num_layers + 1)))
         before += module.num_layers
     return groups
 
 
-# ----- Networks of ours
+# ----- Networks of this package
 
 
 class _Chain:
-    """A network as places in a row: what comes before the first, a layer that can be closed at each, and what follows each."""
+    """A network as a sequence of places: modules before the first, a closable layer at each place, and the modules that follow it."""
 
     def __init__(self, pieces: Iterable[nn.Module]) -> None:
         self.start: list[nn.Module] = []
-        self._layers: list[tuple[ClosableModule, int]] = []  # for each number the module and the number inside it
+        self._layers: list[tuple[ClosableModule, int]] = []  # for each layer its module and its number inside the module
         self._behind: list[list[nn.Module]] = []
         self._parts: dict[Route, nn.Module] = {}
         for piece in pieces:
@@ -142,7 +142,7 @@ class _Chain:
                 (self._behind[-1] if self._behind else self.start).append(piece)
 
     def alike(self) -> list[list[int]]:
-        """The numbers of layers with the same type and shapes in a row of closable layers."""
+        """Group the numbers of layers with the same type and shapes within each uninterrupted row of closable layers."""
         groups: dict[object, list[int]] = {}
         row = 0
         for number, ((module, _), behind) in enumerate(zip(self._layers, self._behind, strict=True), start=1):
@@ -152,7 +152,7 @@ class _Chain:
         return list(groups.values())
 
     def between(self, route: Route, first: int, last: int) -> list[nn.Module]:
-        """The modules of a route from the state before place `first` to that before place `last`; places count from 0."""
+        """Return the modules that lead from the state before place `first` to the state before place `last`; places count from 0."""
         modules: list[nn.Module] = []
         while first < last:
             end = first + 1
@@ -167,7 +167,7 @@ class _Chain:
         return other == number + 1 and self._layers[other - 1][0] is self._layers[number - 1][0]
 
     def _part(self, numbers: Route) -> nn.Module:
-        """Layers that follow each other in one module, negative ones closed, as a module on the same memory."""
+        """Return consecutive layers of one module, negative numbers closed, as a module that shares its memory."""
         if numbers not in self._parts:
             module, first = self._layers[abs(numbers[0]) - 1]
             part: ClosableModule
@@ -185,7 +185,7 @@ class _Chain:
 
 
 def _chain(network: nn.Module) -> _Chain | None:
-    """The network as a chain; None where it is not ours, or where somebody looks on: hooks and observers know modules, not parts."""
+    """Return the network as a chain; None if it is not of this package, or if it has hooks or observers, which would not see the parts."""
     for module in network.modules():
         if module._forward_hooks or module._forward_pre_hooks or getattr(module, "observer", None):
             return None
@@ -197,18 +197,18 @@ def _chain(network: nn.Module) -> _Chain | None:
 
 
 class _Step(NamedTuple):
-    """What one route needs of a batch."""
+    """How to compute one route for a batch."""
 
     start: int
-    """The place before which it leaves the route that was computed before."""
+    """The place at which the route departs from the previous one; its state before this place is known."""
     stretches: list[tuple[list[nn.Module], int]]
-    """The modules from there on, up to each place before which the state is kept, and to the end."""
+    """The modules from there on, in stretches that end at each place whose state is kept, and at the end."""
     needed: frozenset[int]
-    """The places before which later routes begin."""
+    """The places from which later routes start; the states before them are kept."""
 
 
 def _plan(chain: _Chain, routes: Sequence[Route]) -> list[_Step]:
-    """The steps for sorted routes. Negative numbers come first, so that a state is kept for a short time: few are at any moment."""
+    """Return the steps for sorted routes. Negative numbers sort first, so that each state is kept for a short time only."""
     starts = [0, *(_shared(*neighbours) for neighbours in pairwise(routes))]
     needed: list[frozenset[int]] = [frozenset()]
     for start in reversed(starts[1:]):
@@ -221,12 +221,12 @@ def _plan(chain: _Chain, routes: Sequence[Route]) -> list[_Step]:
 
 
 def _shared(route: Route, other: Route) -> int:
-    """At how many places two routes begin alike."""
+    """Return the length of the common beginning of two routes."""
     return next((place for place, (one, two) in enumerate(zip(route, other, strict=True)) if one != two), len(route))
 
 
 def _together(chain: _Chain, weights: Tensor, split: Split, routes: Sequence[Route], progress: Progress | None) -> dict[Route, Score]:
-    """All routes at once, batch by batch."""
+    """Score all routes together, batch by batch."""
     record = split.preparation.record
     objective = standard_objective(record.task)
     steps, tallies = _plan(chain, routes), [Tally(record) for _ in routes]

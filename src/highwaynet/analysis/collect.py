@@ -1,4 +1,4 @@
-"""All records of a run: taken from its directory where they are up to date, made and kept there where not."""
+"""The analyses of a run: a record is read from the run directory if it is up to date, else computed and stored there."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -51,7 +51,7 @@ from highwaynet.training.evaluation import evaluate
 
 
 class Study:
-    """Analyses of the network of one run; make it with `inspect`. Each result is kept in the run directory.
+    """Analyses of the network of one run; `inspect` returns it. Each result is stored in the run directory.
 
     Args:
         run: The run.
@@ -81,12 +81,12 @@ class Study:
 
     @cached_property
     def data(self) -> Dataset:
-        """The data of the run, loaded at the first question that needs them."""
+        """The data of the run, loaded on first use."""
         return load_dataset(self.spec.data, self._preparation, data=self._given)
 
     @property
     def title(self) -> str:
-        """How pictures call the network, for instance 50-layer highway."""
+        """Title of the network in figures, for instance 50-layer highway."""
         return self._about.network
 
     @property
@@ -98,21 +98,21 @@ class Study:
 
     @property
     def closable(self) -> int:
-        """How many layers can be closed."""
+        """Number of layers that can be closed."""
         return count_layers(self.network)
 
     def reason_against(self, question: str) -> str | None:
-        """Why the network cannot be asked a question of this name; None if it can."""
+        """Return why the question with this name does not apply to the network; None if it does."""
         has: dict[Need, object] = {"gates": self.has_gates, "classes": self.classes, "closable layers": self.closable, "start": True}
         return next((REASONS[need] for need in QUESTIONS[question].needs if not has[need]), None)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes; none in a regression."""
+        """Names of the classes; empty in a regression."""
         return self._preparation.record.class_names
 
     def score(self, part: Part) -> Score:
-        """How well the network does on one part of the data.
+        """Compute loss and metrics on one part of the data.
 
         Args:
             part: Which part: train, validation or test.
@@ -120,7 +120,7 @@ class Study:
         return evaluate(self.network, self.data.part(part))
 
     def evaluation(self) -> EvaluationRecord:
-        """How well the network does on all parts of the data."""
+        """Compute loss and metrics on all parts of the data."""
         known = self.run.load_record(EVALUATION, EvaluationRecord)
         if known is not None and known.fingerprint == self._fingerprint:
             return known
@@ -159,13 +159,13 @@ class Study:
         return self.ask(FLOW)
 
     def refinement(self, progress: Progress | None = None) -> RefinementRecord:
-        """How far each layer's output is from the last one's.
+        """How far each layer's output is from the last output of its stage.
 
         Args:
             progress: Called with (done, total) while the analysis runs.
 
         Raises:
-            InputError: If no two layers in a row have the same shape.
+            InputError: If no two consecutive layers have outputs of the same shape.
         """
         return self.ask(REFINEMENT, progress=progress)
 
@@ -174,17 +174,17 @@ class Study:
 
         Args:
             part: Which part of the data: train, validation or test.
-            samples: How many samples of it, evenly spaced; by default all, or 1000 for pairs and deletions.
+            samples: How many samples of it, evenly spaced; by default all.
             progress: Called with (done, total) while the analysis runs.
         """
         return self.ask(LESIONS, part, samples, progress)
 
     def pairs(self, part: Part = "train", samples: int | None = None, progress: Progress | None = None) -> PairsRecord:
-        """Loss with each two layers closed, and with each span of layers closed.
+        """Loss with each pair of layers closed, and with each span of consecutive layers closed.
 
         Args:
             part: Which part of the data: train, validation or test.
-            samples: How many samples of it, evenly spaced; by default all, or 1000 for pairs and deletions.
+            samples: How many samples of it, evenly spaced; by default 1000.
             progress: Called with (done, total) while the analysis runs.
         """
         return self.ask(PAIRS, part, samples, progress)
@@ -196,7 +196,7 @@ class Study:
 
         Args:
             part: Which part of the data: train, validation or test.
-            samples: How many samples of it, evenly spaced; by default all, or 1000 for pairs and deletions.
+            samples: How many samples of it, evenly spaced; by default 1000.
             seed: Seed of the random choices.
             progress: Called with (done, total) while the analysis runs.
         """
@@ -210,22 +210,22 @@ class Study:
         progress: Progress | None = None,
         **options: Any,
     ) -> RecordT:
-        """Put a question to the network; the answer is taken from the run directory if it is there and up to date.
+        """Ask a question of the network; the answer is read from the run directory if it is there and up to date.
 
         Args:
-            question: What to ask, a row of `questions.QUESTIONS`.
+            question: One of `questions.QUESTIONS`.
             part: Which part of the data.
-            samples: How many samples of it, evenly spaced; by default as many as the question usually takes.
+            samples: How many samples of it, evenly spaced; the default depends on the question.
             progress: Called with (done, total) while the analysis runs.
-            **options: Those that the question has.
+            **options: Options of the question, such as `seed`.
 
         Raises:
-            InputError: If the network cannot be asked this, or the data are missing.
+            InputError: If the question does not apply to the network, or the data are missing.
         """
         if reason := self.reason_against(question.name):
-            raise InputError(f"{self.run.path}: this network cannot be asked about {question.name}: {reason}")
+            raise InputError(f"{self.run.path}: {question.name} does not apply to this network: {reason}")
         if samples is not None and (not isinstance(samples, int) or samples < 1):
-            raise InputError(f"samples = {samples!r}: should be at least 1")
+            raise InputError(f"samples = {samples!r}: choose a whole number of at least 1")
         wanted = question.samples if samples is None else samples
         count = self.count(part) if wanted is None else min(wanted, self.count(part))
         known = self.run.load_record(question.stored_as(part), question.record)
@@ -245,15 +245,15 @@ class Study:
         more = {"start": load_start(self.run, self._preparation.record), "spec": self.spec.network} if "start" in question.needs else {}
         try:
             return analyse(self.network, split, origin=Origin(self._fingerprint, self._about, part), progress=progress, **options, **more)
-        except ValueError as error:  # not every network can be asked everything
+        except ValueError as error:  # the question does not apply to this network
             raise InputError(f"{self.run.path}: {error}") from error
 
     def _keep(self, name: str, record: Record) -> None:
-        with suppress(InputError):  # a run that may only be read can still be asked
+        with suppress(InputError):  # the run directory may be read-only
             self.run.save_record(name, record)
 
     def count(self, part: Part) -> int:
-        """How many samples a part has; known without the data."""
+        """Number of samples of a part; does not load the data."""
         record = self._preparation.record
         counts = {"train": record.train, "validation": record.validation, "test": record.test}
         if part not in counts:

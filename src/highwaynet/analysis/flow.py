@@ -1,4 +1,4 @@
-"""Where the signal dies: activations and gradients by layer, and what is wrong with them in words (figures 5 to 7 of the 2021 report)."""
+"""Signal flow: activations and gradients by layer, and sentences that name what is wrong (figures 5 to 7 of the 2021 report)."""
 
 import copy
 import math
@@ -22,19 +22,19 @@ from highwaynet.networks.spec import NetworkSpec
 from highwaynet.training.objective import standard_objective
 
 BATCH = 100
-"""Samples at once: all that the backward pass needs of them is kept. Results do not depend on it."""
+"""Samples in a batch, limited by the memory of the backward pass. Results do not depend on it."""
 
 ROUNDING = 8
-"""A unit gives the same number for all samples if they deviate by no more than this many units of rounding, as a share of the number."""
+"""A unit counts as constant if its outputs deviate by at most this many machine epsilons, relative to their mean."""
 
 FACTOR = 1e3
 """Activations (their standard deviation) and gradients that differ by more than this from those of the first layers have failed."""
 ENDS = 10
-"""The first and the last layers: a tenth of all, at least one."""
+"""The first layers, and the last, are one in `ENDS` of all layers, at least one layer."""
 DEAD_SHARE = 0.9
-"""A layer is dead if so many of its units are. In deep ReLU networks all samples become alike, so that half of them is nothing unusual."""
+"""A layer is dead if this share of its units is. In deep ReLU networks samples become alike, so half of the units is not unusual."""
 SATURATED_SLOPE = 0.05
-"""A layer is saturated if the mean slope of its activation is below this share of the steepest one."""
+"""A layer is saturated if the mean slope of its activation is below this share of the steepest slope."""
 SATURATED_LAYERS = 0.5
 """A network is saturated if more than this share of its layers is."""
 
@@ -42,14 +42,14 @@ SATURATED_LAYERS = 0.5
 def analyse_flow(
     network: Network, split: Split, *, origin: Origin, start: Network, spec: NetworkSpec, progress: Progress | None = None
 ) -> FlowRecord:
-    """The flow through a network before and after training.
+    """Measure the flow through a network before and after training.
 
     Args:
         network: The trained network.
         split: The samples.
-        origin: What the record says about itself.
+        origin: Fields of the record that say where it comes from.
         start: The network before training.
-        spec: What the network is.
+        spec: The settings of the network.
         progress: Called with (done, total) while the analysis runs.
 
     Raises:
@@ -73,10 +73,10 @@ def analyse_flow(
 
 
 def measure_flow(network: Network, inputs: Tensor, targets: Tensor, record: DataRecord) -> tuple[tuple[str, ...], Flow]:
-    """Names of the layers, and the flow of one batch through them.
+    """Measure the flow of one batch; return the names of the layers and the flow.
 
-    The network, its gradients among it, stays as it is: a copy in evaluation mode is looked at. Layers are those of ours in the order of
-    execution: the first and those of the stack in a dense network; in a convolutional one the last too, and a residual block counts as one.
+    A copy of the network in evaluation mode is measured; the network and its gradients do not change. Layers are in the order of
+    execution: in a dense network the first layer and the stack, in a convolutional one also the last; a residual block counts as one.
 
     Raises:
         ValueError: There are no samples.
@@ -85,7 +85,7 @@ def measure_flow(network: Network, inputs: Tensor, targets: Tensor, record: Data
 
 
 class _Meter:
-    """What is measured of one layer, batch by batch, in double precision."""
+    """Accumulates the measurements of one layer, batch by batch, in double precision."""
 
     def __init__(self, module: nn.Module) -> None:
         # No biases, and no scales of batch norm, which are vectors.
@@ -96,18 +96,18 @@ class _Meter:
         self._signal_squares = 0.0
 
     def add_gradients(self, signal: Tensor, weights: Iterable[Tensor], share: float) -> None:
-        """Count a batch that is this share of all samples: the gradients of its mean loss."""
+        """Add the gradients of the mean loss of a batch, which has this share of all samples."""
         self._signal_squares += share**2 * signal.double().square().sum().item()
         self._gradients = [total + share * own.double() for total, own in zip(self._gradients, weights, strict=True)]
 
     def numbers(self) -> tuple[float, ...]:
-        """Mean, variance, share of dead units, and length of the gradients of weights and outputs."""
+        """Return mean, variance, share of dead units, and norm of the gradients of weights and outputs."""
         mean, variance = overall_moments(self.outputs)
         squares = sum(own.square().sum().item() for own in self._gradients)
         return mean, variance, self._dead_share(), math.sqrt(squares), math.sqrt(self._signal_squares)
 
     def _dead_share(self) -> float:
-        """NaN where it says nothing: a single sample is always the same as all, and what is not finite is not a number."""
+        """Return the share of units with the same output for all samples; NaN for a single sample, or if outputs are not finite."""
         mean, variance = self.outputs.mean, self.outputs.variance
         if self.outputs.count < 2 or not variance.isfinite().all():
             return math.nan
@@ -115,7 +115,7 @@ class _Meter:
 
 
 def overall_moments(recording: Recording) -> tuple[float, float]:
-    """Mean and variance over all units and samples together."""
+    """Return mean and variance over all units and samples together."""
     mean, variance = recording.mean, recording.variance
     return mean.mean().item(), (variance.mean() + mean.var(correction=0)).item()
 
@@ -123,14 +123,14 @@ def overall_moments(recording: Recording) -> tuple[float, float]:
 def _measure(network: Network, batches: Iterable[tuple[Tensor, Tensor]], samples: int, record: DataRecord) -> tuple[tuple[str, ...], Flow]:
     if not samples:
         raise ValueError("there are no samples to send through the network")
-    pieces = [piece.module.requires_grad_() for piece in layerwise(_bare_copy(network))]  # a layer of a stack comes without gradients
+    pieces = [piece.module.requires_grad_() for piece in layerwise(_bare_copy(network))]  # layers of a stack do not require gradients
     meters = [_Meter(piece) if observable_modules(piece) else None for piece in pieces]
     weights, loss = next(network.parameters()), 0.0
     for inputs, targets in batches:
         share = len(targets) / samples
         loss += share * _add_batch(pieces, meters, inputs.detach().to(weights), targets.to(weights.device), record, share)
     table = torch.tensor([meter.numbers() for meter in meters if meter], dtype=torch.float64).T
-    # torch turns what float32 cannot hold into infinity without a warning
+    # values that are too large for float32 become infinity; torch, unlike numpy, does not warn
     columns = dict(zip(("mean", "variance", "dead", "gradient", "signal_gradient"), table.float().numpy(), strict=True))
     flow = Flow(**columns, loss=loss if math.isfinite(loss) else None, findings=())
     layers = [layer for piece in pieces for _, layer in observable_modules(piece)]
@@ -139,7 +139,7 @@ def _measure(network: Network, batches: Iterable[tuple[Tensor, Tensor]], samples
 
 
 def _bare_copy(network: Network) -> Network:
-    """A copy in evaluation mode that nobody observes."""
+    """Return a copy in evaluation mode without observers."""
     bare = copy.deepcopy(network).eval()
     for _, module in observable_modules(bare):
         module.observer = None
@@ -147,13 +147,13 @@ def _bare_copy(network: Network) -> Network:
 
 
 def _add_batch(pieces: list[nn.Module], meters: list[_Meter | None], x: Tensor, targets: Tensor, record: DataRecord, share: float) -> float:
-    """Measure one batch; its mean loss."""
+    """Measure one batch and return its mean loss."""
     seen: list[tuple[_Meter, Tensor]] = []
     with torch.enable_grad():
         for piece, meter in zip(pieces, meters, strict=True):
             x = piece(x)
             if meter:
-                meter.outputs.add(x, None, axis=1)  # of maps and of units
+                meter.outputs.add(x, None, axis=1)  # the axis of units, or of maps
                 seen.append((meter, x))
         loss = standard_objective(record.task).measure(x, targets)
         asked = [tensor for meter, output in seen for tensor in (output, *meter.weights)]
@@ -164,7 +164,7 @@ def _add_batch(pieces: list[nn.Module], meters: list[_Meter | None], x: Tensor, 
 
 
 def _usual(layers: list[Observable]) -> tuple[str, str]:
-    """Activation and kind of most layers."""
+    """Return the most frequent activation and kind of layer."""
 
     def of(layer: Observable) -> tuple[str, str]:
         kind = type(layer).__name__.removeprefix("Dense").removeprefix("Conv").lower()
@@ -175,10 +175,10 @@ def _usual(layers: list[Observable]) -> tuple[str, str]:
 
 
 def name_failures(flow: Flow, activation: str, kind: str) -> tuple[str, ...]:
-    """What is wrong with a flow, a sentence each, by the rules above; nothing where it is healthy.
+    """Return a sentence for each failure of a flow, by the thresholds of this module; empty if the flow is healthy.
 
     Args:
-        flow: What was measured.
+        flow: The measurements.
         activation: The activation of most layers.
         kind: What most layers are: highway, plain, residual or maxout.
     """
@@ -202,7 +202,7 @@ def _not_finite(flow: Flow) -> str | None:
 
 
 def _faded(flow: Flow, activation: str) -> str | None:
-    """All that a layer knows comes through the one before: what shrank once is gone, also where biases make outputs large again."""
+    # Each layer sees only the outputs of the one before. A signal that has shrunk is lost, even if biases make later outputs large again.
     deviation, count = np.sqrt(flow.variance), len(flow.variance)
     first, _ = _ends(deviation)
     shrunk, alive = np.flatnonzero(deviation < first / FACTOR), np.flatnonzero(~(flow.dead >= DEAD_SHARE))
@@ -242,7 +242,7 @@ def _gradient_failure(flow: Flow) -> str | None:
 
 
 def _saturated(flow: Flow, activation: str, kind: str) -> str | None:
-    """The mean slope follows from the outputs: tanh' = 1 − y² and sigmoid' = y − y². Outputs of gated layers are not the activation's."""
+    # The mean slope follows from the outputs: tanh' = 1 − y² and sigmoid' = y − y². For gated layers the output is not the activation.
     squares = flow.variance.astype(np.float64) + flow.mean.astype(np.float64) ** 2
     slopes = {"tanh": 1 - squares, "sigmoid": 4 * (flow.mean - squares)}.get(activation)  # of the steepest slope
     if kind != "plain" or slopes is None:
@@ -257,12 +257,12 @@ def _saturated(flow: Flow, activation: str, kind: str) -> str | None:
 
 
 def _end(count: int) -> int:
-    """How many of all layers are the first, or the last."""
+    """Return how many layers count as the first, and as the last."""
     return max(1, count // ENDS)
 
 
 def _ends(values: Numbers) -> tuple[float, float]:
-    """The median over the first layers, and over the last."""
+    """Return the median over the first layers, and over the last."""
     end = _end(len(values))
     return float(np.median(values[:end])), float(np.median(values[-end:]))
 

@@ -13,18 +13,18 @@ from highwaynet.data.dataset import Split
 from highwaynet.layers.observation import ObservedLayer
 
 OPEN, CLOSED = 0.5, 0.1
-"""Above and below which a gate counts as open and as closed."""
+"""A gate counts as open above `OPEN` and as closed below `CLOSED`."""
 
 
 def analyse_gates(network: nn.Module, split: Split, *, origin: Origin, sample: int = 0, progress: Progress | None = None) -> GatesRecord:
-    """Biases, mean outputs, how many gates are open, and the gates and outputs of one sample.
+    """Measure gate biases, mean gates, how many gates are open, and the gates and outputs of one sample.
 
     Args:
-        network: A network with highway layers, ours or anyone's.
+        network: Any network with highway layers.
         split: The samples.
-        origin: What the record says about itself.
-        sample: The sample that is shown alone, from 0.
-        progress: Told how many samples are done.
+        origin: Fields of the record that say where it comes from.
+        sample: The sample whose gates are recorded one by one, from 0.
+        progress: Called with (done, total) samples.
 
     Raises:
         ValueError: The network has no transform gates, or the sample does not exist.
@@ -59,13 +59,13 @@ def analyse_gates(network: nn.Module, split: Split, *, origin: Origin, sample: i
 
 
 def _shares(gates: Tensor) -> Tensor:
-    """Of (samples, places, blocks): mean gate, share of places where it is open, and where it is closed, (samples, 3, blocks)."""
+    """Reduce (samples, places, blocks) to the mean gate and the shares of places where it is open and closed, (samples, 3, blocks)."""
     exact = gates.double()
     return torch.stack([exact.mean(dim=1), (exact > OPEN).double().mean(dim=1), (exact < CLOSED).double().mean(dim=1)], dim=1)
 
 
 def _biases(layers: list[ObservedLayer]) -> list[tuple[float, Tensor]]:
-    """Start value and biases of each layer's gates, NaN where the gate has none."""
+    """Return initial bias and biases of each layer's gates; NaN if the gate has none."""
     found, passed = [], Counter[int]()
     for layer in layers:
         module, width = layer.module, layer["transform"].values.shape[-1]

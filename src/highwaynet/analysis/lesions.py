@@ -1,4 +1,4 @@
-"""What layers contribute: closed one by one (figure 4 of the paper), two by two, in spans and at random, and in other orders."""
+"""Lesion studies: layers closed one by one (figure 4 of the paper), in pairs, in spans and at random, and layers in other orders."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -17,17 +17,17 @@ from highwaynet.layers.lesion import count_layers
 from highwaynet.runs.run_records import Score
 
 MOST_FOR_PAIRS = 200
-"""Layers; time and memory for pairs grow with the square and the cube of their number."""
+"""Largest number of layers for pairs: time grows with its square, memory with its cube."""
 
 
 def analyse_lesions(network: nn.Module, split: Split, *, origin: Origin, progress: Progress | None = None) -> LesionsRecord:
-    """The intact network, and the network with each single layer closed.
+    """Score the intact network, and the network with each single layer closed.
 
     Args:
-        network: Anything with layers that can be closed. Those that are closed already stay so.
+        network: Any model with closable layers. Layers that are already closed stay closed.
         split: The samples.
-        origin: What the record says about itself.
-        progress: Told (done, total).
+        origin: Fields of the record that say where it comes from.
+        progress: Called with (done, total).
     """
     layers = count_layers(network)
     intact, *closed = [closing(layers, numbers) for numbers in ((), *((number,) for number in range(1, layers + 1)))]
@@ -36,10 +36,10 @@ def analyse_lesions(network: nn.Module, split: Split, *, origin: Origin, progres
 
 
 def analyse_pairs(network: nn.Module, split: Split, *, origin: Origin, progress: Progress | None = None) -> PairsRecord:
-    """Every pair of layers closed, and every span of layers; arguments are those of `analyse_lesions`.
+    """Score the network with every pair of layers closed, and with every span; arguments are those of `analyse_lesions`.
 
     Raises:
-        ValueError: There are too many layers.
+        ValueError: If there are too many layers.
     """
     layers = count_layers(network)
     if layers > MOST_FOR_PAIRS:
@@ -59,19 +59,19 @@ def analyse_pairs(network: nn.Module, split: Split, *, origin: Origin, progress:
 def analyse_deletions(
     network: nn.Module, split: Split, *, origin: Origin, seed: int = 0, draws: int = 10, progress: Progress | None = None
 ) -> DeletionsRecord:
-    """Random sets of layers closed, and layers that traded places at random (Veit et al. 2016, sections 4.2 and 4.3).
+    """Score the network with random sets of layers closed, and with random swaps of layers (Veit et al. 2016, sections 4.2 and 4.3).
 
     Args:
-        network: As in `analyse_lesions`. Layers trade places where they are `exchangeable`.
+        network: As in `analyse_lesions`. Only layers that are `exchangeable` swap places.
         split: The samples.
-        origin: What the record says about itself.
-        seed: What is drawn follows from it alone, and from the network's layers.
+        origin: Fields of the record that say where it comes from.
+        seed: Seed of the draws; they depend only on it and on the layers of the network.
         draws: How many sets and orders are drawn for each number of closed layers and each number of swaps.
-        progress: Told (done, total).
+        progress: Called with (done, total).
     """
     layers = count_layers(network)
     groups = exchangeable(network)
-    pairs = [pair for group in groups for pair in combinations(group, 2)]  # of places whose layers may trade
+    pairs = [pair for group in groups for pair in combinations(group, 2)]  # places whose layers may be swapped
     deleted, swaps = _counts(layers), _counts(sum(map(len, groups)))
     deletions = [[_deletion(layers, count, seed, draw) for draw in range(draws)] for count in deleted]
     shuffles = [[_shuffle(layers, pairs, count, seed, draw) for draw in range(draws)] for count in swaps]
@@ -96,7 +96,7 @@ def analyse_deletions(
 
 
 def kendall_tau(order: Sequence[int]) -> float:
-    """Kendall's rank correlation of distinct numbers with their ascending order: the share of pairs in that order, less that of the others.
+    """Kendall's rank correlation of distinct numbers with their ascending order: share of pairs in order minus share of the others.
 
     >>> kendall_tau([1, 2, 3]), kendall_tau([3, 2, 1])
     (1.0, -1.0)
@@ -107,7 +107,7 @@ def kendall_tau(order: Sequence[int]) -> float:
 
 
 def _counts(most: int) -> tuple[int, ...]:
-    """1, 2, 3, 5, 8, 12, …: each half as many more, up to all; none if there are none."""
+    """Return 1, 2, 3, 5, 8, 12, …, each larger by half, up to `most`; empty if `most` is 0."""
     counts, count = [], 1
     while count < most:
         counts.append(count)
@@ -116,13 +116,13 @@ def _counts(most: int) -> tuple[int, ...]:
 
 
 def _deletion(layers: int, count: int, seed: int, draw: int) -> Route:
-    """So many random layers closed."""
+    """Return the route with `count` random layers closed."""
     drawn = torch.randperm(layers, generator=generator_for(seed, "deletion", count, draw))[:count]
     return closing(layers, set((drawn + 1).tolist()))
 
 
 def _shuffle(layers: int, pairs: Sequence[tuple[int, ...]], swaps: int, seed: int, draw: int) -> Route:
-    """So many random pairs of these places, whose layers trade places, one pair after the other."""
+    """Return the route after `swaps` swaps, one after the other, of pairs drawn from `pairs`."""
     order = list(range(1, layers + 1))
     for drawn in torch.randint(len(pairs), (swaps,), generator=generator_for(seed, "shuffle", swaps, draw)).tolist():
         one, two = (place - 1 for place in pairs[drawn])
@@ -136,5 +136,5 @@ def _metric(score: Score, name: str) -> float:
 
 
 def _array(rows: list[list[float]], draws: int) -> Numbers:
-    """Of shape (counts, draws), also where there are no counts."""
+    """Return an array of shape (counts, draws), also if there are no counts."""
     return np.array(rows, dtype=np.float32).reshape(len(rows), draws)

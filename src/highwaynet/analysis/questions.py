@@ -1,6 +1,6 @@
-"""The questions that can be put to the network of a run: one table, which the commands, the report, Python and the claims read.
+"""The table of questions that can be asked of a trained network; commands, the report, Python and claims read it.
 
-A new question is a row here, with its analysis and its record beside it, and a row in figures/drawings.py. Free of torch.
+A new question needs a row here, its analysis and record in this room, and an entry in figures/drawings.py. Does not import torch.
 """
 
 from dataclasses import dataclass
@@ -20,28 +20,28 @@ from highwaynet.data.names import Part
 from highwaynet.runs.record_files import record_name
 
 EVALUATION = "evaluation"
-"""The name of the record of all scores, which every network has."""
+"""The name of the record of all scores; it exists for every network."""
 Need = Literal["gates", "classes", "closable layers", "start"]
 RecordT = TypeVar("RecordT", bound=AnalysisRecord)
 
 REASONS: dict[Need, str] = {
-    "gates": "it has no highway layers, so that there are no transform gates to look at",
+    "gates": "it has no highway layers, and therefore no transform gates",
     "classes": "it is a regression, which has no classes to compare",
     "closable layers": "it has no layers that can be closed; highway and residual layers can",
 }
-"""Why a network cannot be asked, if it lacks what a question needs; every run has a start."""
+"""Why a question does not apply to a network that lacks what it needs; "start" is missing because every run has one."""
 
 
 @dataclass(frozen=True)
 class Question(Generic[RecordT]):
-    """One question."""
+    """A question to a trained network."""
 
     name: str
-    """What it is called everywhere: in commands, records, reports and claims."""
+    """Its name in commands, records, reports and claims."""
     record: type[RecordT]
-    """The answer."""
+    """The class of its record."""
     home: str
-    """Module and function of this room that find the answer."""
+    """Module and function of this room that compute the answer."""
     command: Literal["inspect", "lesion"]
     """The command that asks it."""
     needs: tuple[Need, ...] = ()
@@ -49,14 +49,14 @@ class Question(Generic[RecordT]):
     by_part: bool = False
     """Whether it can be asked about any part of the data; otherwise it is about the training data."""
     reported: tuple[Part, ...] = ("train",)
-    """The parts of the data about which a report asks."""
+    """The parts of the data that a report includes."""
     samples: int | None = None
-    """How many samples are used, evenly spaced, if nothing else is asked for; None is all of them."""
+    """Default number of samples, evenly spaced; None means all."""
     options: tuple[str, ...] = ()
-    """Arguments of the analysis that the record keeps: an answer with other values is another answer."""
+    """Arguments of the analysis that the record stores; a record with other values is not reused."""
 
     def stored_as(self, part: Part = "train") -> str:
-        """The name of its record in a run directory."""
+        """Return the name of its record in a run directory."""
         return record_name(self.name, part if self.by_part else None)
 
 
@@ -78,5 +78,5 @@ QUESTIONS: dict[str, Question[Any]] = {
 
 
 def questions_of(command: Literal["inspect", "lesion"]) -> tuple[str, ...]:
-    """The names of the questions that a command asks."""
+    """Return the names of the questions that a command asks."""
     return tuple(name for name, question in QUESTIONS.items() if question.command == command)

@@ -1,4 +1,4 @@
-"""How layers refine one estimate: how far each output is from the last of its stage (Greff et al. 2017, https://arxiv.org/abs/1612.07771)."""
+"""Iterative refinement: how far each output is from the last one of its stage (Greff et al. 2017, https://arxiv.org/abs/1612.07771)."""
 
 import math
 
@@ -15,17 +15,17 @@ from highwaynet.networks.network import Network
 
 
 def analyse_refinement(network: Network, split: Split, *, origin: Origin, progress: Progress | None = None) -> RefinementRecord:
-    """How far the output of each layer is from the last output of its stage.
+    """Measure how far the output of each layer is from the last output of its stage.
 
-    A stage is layers in a row, two at least, whose outputs have one shape: the first layer and the stack of a dense network. Where a layer
-    that carries nothing follows one that does, another stage begins: what it computes is no refinement of what came before. Layers
-    without a stage are left out.
+    A stage is two or more consecutive layers whose outputs have the same shape, such as the first layer and the stack of a dense network.
+    A layer that does not carry its input starts a new stage if it follows one that does, because it does not refine what came before.
+    Layers without a stage are omitted.
 
     Args:
         network: Any network.
         split: The samples.
-        origin: What the record says about itself.
-        progress: Told how many samples are done.
+        origin: Fields of the record that say where it comes from.
+        progress: Called with (done, total) samples.
 
     Raises:
         ValueError: No stage has two layers, or there are no samples.
@@ -34,12 +34,12 @@ def analyse_refinement(network: Network, split: Split, *, origin: Origin, progre
         raise ValueError("there are no samples to send through the network")
     stages: list[_Stage] = []
     for seen in watched(network, split, ["output"], progress=progress):
-        layers = [layer for layer in seen.layers if "output" in layer]  # companions see nothing
+        layers = [layer for layer in seen.layers if "output" in layer]  # companions do not run here
         stages = stages or [_Stage(places, layers[places[0]]["output"].values[0]) for places in _places(layers)]
         for stage in stages:
             stage.add([layers[place]["output"].values for place in stage.places])
     if not stages:
-        raise ValueError("there is nothing to refine: no two layers in a row have outputs of the same shape")
+        raise ValueError("refinement needs a stage: no two consecutive layers have outputs of the same shape")
     table = torch.tensor([row for stage in stages for row in stage.rows()], dtype=torch.float64).T.float()
     return RefinementRecord(
         **origin.fields(len(split)),
@@ -52,7 +52,7 @@ def analyse_refinement(network: Network, split: Split, *, origin: Origin, progre
 
 
 def _places(layers: list[ObservedLayer]) -> list[list[int]]:
-    """Which layers make each stage, numbered from 0."""
+    """Return the layers of each stage, numbered from 0."""
     stages: list[list[int]] = []
     for place, layer in enumerate(layers):
         if place and _goes_on(layers[place - 1], layer):
@@ -68,11 +68,11 @@ def _goes_on(before: ObservedLayer, layer: ObservedLayer) -> bool:
 
 
 class _Stage:
-    """Differences from the last output, as they come.
+    """Accumulates the differences from the last output of a stage, batch by batch.
 
     Args:
-        places: Its layers, among all.
-        output: What one of them gives for one sample.
+        places: Indices of its layers.
+        output: The output of one of them for one sample.
     """
 
     def __init__(self, places: list[int], output: Tensor) -> None:
@@ -83,14 +83,14 @@ class _Stage:
         self._last = Recording(keep=False)
 
     def add(self, outputs: list[Tensor]) -> None:
-        """Count a batch: the output of each layer."""
+        """Add a batch, given the output of each layer."""
         last = outputs[-1].double()
         self._last.add(last, None)
         for difference, output in zip(self._differences, outputs, strict=True):
             difference.add(output.double() - last, None)
 
     def rows(self) -> list[tuple[float, float, float]]:
-        """Bias, spread and error of each layer; there is no error where the last output is 0."""
+        """Return bias, spread and error of each layer; the error is NaN if the last output is 0."""
         size = _root_mean_square(self._last)
         found = []
         for difference in self._differences:

@@ -1,4 +1,4 @@
-"""How samples of different classes take different routes (figure 3 of the paper)."""
+"""Routing: how samples of different classes open different gates (figure 3 of the paper)."""
 
 import copy
 
@@ -16,15 +16,15 @@ from highwaynet.layers.highway import Highway
 from highwaynet.training.evaluation import evaluate
 
 SMALLEST = 1e-6
-"""A gate's mean is held this far from 0 and 1, whose logits are not finite."""
+"""A gate's mean is kept at least this far from 0 and 1, whose logits are infinite."""
 
 
 def analyse_routing(network: nn.Module, split: Split, *, origin: Origin, progress: Progress | None = None) -> RoutingRecord:
-    """Mean gates by class, how far classes are apart, and what gating owes to the input.
+    """Measure mean gates by class, distances between classes, and how much the gates depend on the input.
 
     The variance of a layer's gates has two parts: between blocks, whose mean gates differ, and within each block over the samples. The
-    second is what depends on the input; part of that lies between the means of the classes. Of a map the mean over its pixels counts. As a
-    baseline every gate is held at its mean over the samples (gate weights 0, gate bias its logit), so that all take the same route.
+    second part depends on the input, and a share of it is between the means of the classes. The gates of a map are averaged over its
+    pixels. In the baseline every gate is held at its mean over the samples (gate weights 0, gate bias its logit): static routing.
 
     Raises:
         ValueError: The network has no transform gates, or the task no classes.
@@ -32,7 +32,7 @@ def analyse_routing(network: nn.Module, split: Split, *, origin: Origin, progres
     highway_modules(network)
     record = split.preparation.record
     if record.task != "classification":
-        raise ValueError("routes are compared class by class, and a regression has no classes")
+        raise ValueError("routing compares classes, and a regression has none")
     seen = streamed(network, split, ["transform", "carry"], mean_over_places, progress).gated
     gates = [layer["transform"] for layer in seen]
     counts = _padded(gates[0].class_count[:, None], len(record.class_names)).nan_to_num()[:, 0]
@@ -57,15 +57,15 @@ def analyse_routing(network: nn.Module, split: Split, *, origin: Origin, progres
 
 
 def highway_modules(network: nn.Module) -> list[DenseHighway | ConvHighway]:
-    """The modules whose gates can be held, in their order, without stacks of no layers; raises ValueError where there are none."""
+    """Return the DenseHighway and ConvHighway modules with layers, in order; raises ValueError if there are none, or other highways."""
     found = [module for module in network.modules() if isinstance(module, DenseHighway | ConvHighway) and module.num_layers]
     if not found or any(isinstance(module, Highway) for module in network.modules()):
-        raise ValueError("the network has no transform gates of DenseHighway or ConvHighway layers, or has others besides")
+        raise ValueError("the network needs transform gates, and only those of DenseHighway and ConvHighway layers")
     return found
 
 
 def static_twin(network: nn.Module, means: list[Tensor], carries: list[Tensor]) -> nn.Module:
-    """A copy whose transform gates (and independent carry gates) are held at these values, layer by layer, whatever the input."""
+    """Return a copy whose transform gates (and independent carry gates) have these constant values, layer by layer, for any input."""
     twin = copy.deepcopy(network)
     held = iter(zip(means, carries, strict=True))
     with torch.no_grad():
@@ -81,13 +81,13 @@ def static_twin(network: nn.Module, means: list[Tensor], carries: list[Tensor]) 
 
 
 def _padded(class_mean: Tensor, classes: int) -> Tensor:
-    """With a row of NaN for each of the last classes that was not seen."""
+    """Append rows of NaN for the last classes if they have no samples."""
     missing = class_mean.new_full((classes - len(class_mean), class_mean.shape[1]), float("nan"))
     return torch.cat([class_mean, missing])
 
 
 def _spread(mean: Tensor) -> Tensor:
-    """Sum of squares around the blocks' common mean."""
+    """Return the sum of squared deviations from the mean over blocks."""
     return (mean - mean.mean()).square().sum()
 
 
@@ -97,6 +97,6 @@ def _shares(parts: list[Tensor], wholes: list[Tensor]) -> Numbers:
 
 
 def _distances(routes: Tensor) -> Numbers:
-    """Root mean squared differences between rows (classes, gates)."""
+    """Return the root mean squared difference between each two rows of (classes, gates), (classes, classes)."""
     rows = [(routes - route).square().mean(dim=1).sqrt() for route in routes]
     return torch.stack(rows).float().numpy()

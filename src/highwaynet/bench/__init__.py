@@ -1,1 +1,1 @@
-"""How fast it is here, beside named peers in the same run."""
+"""Speed of a training step on this machine, compared with named peers in the same run."""

@@ -1,4 +1,4 @@
-"""What a benchmark measured, as plain records. Free of torch."""
+"""Records of a benchmark. Does not import torch."""
 
 from typing import Any, Literal
 
@@ -6,52 +6,52 @@ from highwaynet.base.specs import Spec
 
 
 class Setting(Spec):
-    """A dense network and a batch."""
+    """A dense network and a batch size."""
 
     kind: Literal["highway", "plain"] = "highway"
-    """Which layers it is made of."""
+    """The kind of layers."""
     layers: int = 50
-    """Layers before the softmax, the first plain one included."""
+    """Number of layers before the softmax, including the first, plain one."""
     width: int = 50
     """Blocks or units of each layer."""
     batch: int = 128
-    """Samples of a step."""
+    """Samples in a batch."""
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions in the stack for one training step: forward, and twice as many backward."""
+        """Number of multiplications and additions in the stack for one training step; backward takes twice as many as forward."""
         return 6 * (2 if self.kind == "highway" else 1) * self.batch * self.width**2 * (self.layers - 1)
 
 
 class Measurement(Spec):
-    """How long one peer takes for one setting."""
+    """The time of one peer for one setting."""
 
     setting: Setting
-    """What was computed."""
+    """Network and batch size."""
     peer: str
-    """Who computed it."""
+    """Name of the peer."""
     milliseconds: float
-    """The fastest step of all turns."""
+    """Duration of the fastest step."""
     times_naive: float | None = None
-    """How many times as fast as the naive module in the same turns."""
+    """Speed as a multiple of the naive module's in the same turns."""
     gflops: float
-    """Multiplications and additions of the stack in a second, in thousands of millions."""
+    """Multiplications and additions of the stack, in 10⁹ per second."""
     share_of_product: float
-    """The same as a share of the speed of a large matrix product in the same turns."""
+    """`gflops` as a share of the speed of a large matrix product in the same turns."""
 
 
 class BenchRecord(Spec):
-    """A whole benchmark."""
+    """The results of a benchmark."""
 
     schema_version: Literal[1] = 1
     """Version of this format."""
     environment: dict[str, Any]
     """Versions, machine, threads, kernel."""
     product_gflops: float
-    """Speed of a product of two matrices of 2048×2048."""
+    """Speed of a 2048×2048 matrix product, in 10⁹ operations per second."""
     steps: tuple[Measurement, ...]
     """Whole training steps: forward, loss, backward, SGD with momentum."""
     stacks: tuple[Measurement, ...]
-    """Forward and backward of the stack alone."""
+    """Forward and backward passes of the stack only."""
     sweep: tuple[Measurement, ...] = ()
-    """Whole training steps over depth and batch."""
+    """Whole training steps over depths and batch sizes."""

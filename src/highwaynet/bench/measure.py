@@ -1,4 +1,4 @@
-"""Measuring in turns: peers alternate, and the best of many turns counts, since a shared machine only ever slows things down."""
+"""Timing: peers take turns, and the fastest turn counts, because other load on the machine can only slow things down."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Report = Callable[[str], None]
 
 
 def best_times(steps: dict[str, StepCall], seconds: float) -> dict[str, float]:
-    """Seconds of each one's fastest step; turns of about 20 ms alternate for so many seconds in all, at least three each."""
+    """Return the seconds of each peer's fastest step. Turns of about 20 ms alternate for `seconds` in total, at least three each."""
     counts: dict[str, int] = {}
     for name, step in steps.items():
         step()
@@ -34,7 +34,7 @@ def best_times(steps: dict[str, StepCall], seconds: float) -> dict[str, float]:
     while turn < 3 or time.perf_counter() - began < seconds:
         turn += 1
         for name, step in steps.items():
-            step()  # not measured: the one before had the caches
+            step()  # not measured: the caches still hold the data of the previous peer
             started = time.perf_counter()
             for _ in range(counts[name]):
                 step()
@@ -43,7 +43,7 @@ def best_times(steps: dict[str, StepCall], seconds: float) -> dict[str, float]:
 
 
 def _measured(setting: Setting, steps: dict[str, StepCall], seconds: float) -> tuple[list[Measurement], float]:
-    """All peers of a setting, and the speed of the product in the same turns."""
+    """Measure all peers of a setting, and the speed of the matrix product in the same turns."""
     times = best_times(steps | {"product": product()}, seconds)
     peak = PRODUCT_OPERATIONS / times.pop("product") / 1e9
     found = []
@@ -72,19 +72,19 @@ def run_bench(
     threads: int | None = None,
     report: Report = lambda text: None,
 ) -> BenchRecord:
-    """The comparison on this machine.
+    """Compare the speed of highwaynet and its peers on this machine.
 
     Args:
-        settings: The networks and batches to compare on.
-        seconds: How long each comparison takes.
-        compile_too: Also torch.compile, which takes a minute to begin.
-        sweep: Also ours against the naive module over depth and batch.
-        threads: How many threads torch and our kernel use; by default all.
-        report: Told what is being measured.
+        settings: The networks and batch sizes to compare on.
+        seconds: Duration of each comparison.
+        compile_too: Also measure torch.compile, which takes a minute to start.
+        sweep: Also compare highwaynet with the naive module over depths and batch sizes.
+        threads: Number of threads of torch and the kernels; by default all.
+        report: Called with a text that says what is being measured.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
-    keep_freed_memory()  # as in training
+    keep_freed_memory()  # as training does
     try:
         steps: list[Measurement] = []
         stacks: list[Measurement] = []

@@ -1,4 +1,4 @@
-"""Who is compared: each peer makes a function that takes one training step of the same network."""
+"""The peers: for each, a function that makes one training step of the same network."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -28,20 +28,20 @@ class NaiveHighway(nn.Module):
         nn.init.constant_(self.gate.bias, -2.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Two matrix products, three products of elements."""
+        """Compute H·T + x·(1 − T) with two matrix products."""
         h, t = torch.tanh(self.transform(x)), torch.sigmoid(self.gate(x))
         return h * t + x * (1 - t)
 
 
 class MergedHighway(nn.Module):
-    """The same with one matrix product and torch.lerp."""
+    """A highway layer with one matrix product for H and T, and torch.lerp."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.both = nn.Linear(width, 2 * width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """H and T from one product."""
+        """Compute H·T + x·(1 − T) with one matrix product."""
         h, t = self.both(x).chunk(2, dim=1)
         return torch.lerp(x, torch.tanh(h), torch.sigmoid(t))
 
@@ -54,7 +54,7 @@ class NaivePlain(nn.Module):
         self.linear = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """One product, one activation."""
+        """Compute tanh of a linear layer."""
         return torch.tanh(self.linear(x))
 
 
@@ -85,7 +85,7 @@ def _written_out(layer: Callable[[int], nn.Module], setting: Setting) -> nn.Modu
 
 
 def ours(setting: Setting) -> StepCall:
-    """Our network, with the loss and the optimiser of our training loop."""
+    """A network of highwaynet, with the loss and the optimiser of its training loop."""
     spec = NetworkSpec(name=f"fc-{setting.kind}", depth=setting.layers, width=setting.width)
     network = build_dense(plan_of(spec, (INPUTS,), OUTPUTS), None)
     optimiser = make_optimiser(network, TrainingSpec(learning_rate=RATE, momentum=MOMENTUM))
@@ -111,7 +111,7 @@ def compiled(setting: Setting) -> StepCall:
 
 
 def jax_step(setting: Setting) -> StepCall:
-    """JAX with jit and lax.scan over the layers; on as many threads as it likes."""
+    """JAX with jit and lax.scan over the layers; JAX chooses its number of threads."""
     import jax
     import jax.numpy as jnp
 
@@ -155,7 +155,7 @@ def jax_step(setting: Setting) -> StepCall:
 
 
 def peers_for(setting: Setting, *, compile_too: bool = False) -> dict[str, Callable[[Setting], StepCall]]:
-    """The peers that are installed, by the name under which they are shown."""
+    """Return the peers that are installed, by the name shown in tables."""
     found: dict[str, Callable[[Setting], StepCall]] = {"highwaynet": ours, "naive PyTorch": naive}
     if setting.kind == "highway":
         found["PyTorch, H and T merged"] = merged
@@ -167,7 +167,7 @@ def peers_for(setting: Setting, *, compile_too: bool = False) -> dict[str, Calla
 
 
 def stack_alone(setting: Setting) -> StepCall:
-    """Forward and backward of our stack, without first layer, loss and update."""
+    """Forward and backward pass of highwaynet's stack, without first layer, loss and update."""
     spec = NetworkSpec(name=f"fc-{setting.kind}", depth=setting.layers, width=setting.width)
     stack = build_dense(plan_of(spec, (INPUTS,), OUTPUTS), None).stack
     x, gradient = torch.randn(setting.batch, setting.width, requires_grad=True), torch.ones(setting.batch, setting.width)
@@ -181,7 +181,7 @@ def stack_alone(setting: Setting) -> StepCall:
 
 
 def product() -> StepCall:
-    """A large matrix product: what the machine can do."""
+    """A large matrix product, as a measure of the machine's peak speed."""
     a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
     return lambda: torch.mm(a, b)
 

@@ -1,1 +1,1 @@
-"""Something typed: the command `highway`."""
+"""The command `highway`."""

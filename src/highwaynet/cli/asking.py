@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "svg", "pdf")
 MOST = 100_000
-"""No network has more layers."""
+"""Largest layer number that is accepted if the number of layers is unknown."""
 RUN = typer.Argument(help="A run directory.")
-OUT = typer.Option(help="The folder for the figures; by default RUN-figures, beside the run.")
-FORMAT = typer.Option("--format", help="Formats of the figures, with commas: png, svg, pdf.", metavar="NAMES")
+OUT = typer.Option(help="Folder for the figures; by default RUN-figures, next to the run.")
+FORMAT = typer.Option("--format", help="Formats of the figures, separated by commas: png, svg, pdf.", metavar="NAMES")
 Told = Callable[[int, int], None]
 
 
 class Findings:
-    """Records and figures of one run, as they are made, and how they are shown at the end."""
+    """Collects records, findings and figures of one run, and prints them at the end."""
 
     def __init__(self, run: Path, out: Path | None, formats: str, checkpoint: Kept | None) -> None:
         self.formats = names_in("--format", formats, FORMATS)
@@ -41,7 +41,7 @@ class Findings:
         self._files: list[Path] = []
 
     def add(self, name: str, record: "AnalysisRecord", ending: str = "", **options: dict[str, Any]) -> None:
-        """Keep an answer, and write its figures; `ending` ends their names, `options` are arguments for single ones."""
+        """Add a record and save its figures; `ending` is appended to file names, `options` are arguments by figure."""
         from highwaynet.figures.captions import caption, save_figure
         from highwaynet.figures.drawings import VIEWS
 
@@ -57,7 +57,7 @@ class Findings:
                 self._files.append(path)
 
     def show(self, *, as_json: bool, **more: Any) -> None:
-        """On the screen, or as JSON."""
+        """Print findings and file names, or everything as JSON."""
         if as_json:
             records = {name: record.model_dump(mode="json") for name, record in self._records.items()}
             print_json({"run": str(self.run), "findings": self._findings, "figures": [str(path) for path in self._files], **more} | records)
@@ -69,22 +69,22 @@ class Findings:
 
 
 def names_in(option: str, text: str, allowed: tuple[str, ...]) -> list[str]:
-    """The names in a list with commas, each once and in the order of what is allowed."""
+    """Parse names separated by commas; return each once, in the order of `allowed`."""
     given = [part.strip() for part in text.split(",") if part.strip()]
     if wrong := [name for name in given if name not in allowed]:
-        raise InputError(f"{option} {wrong[0]}: choose of {', '.join(allowed)}, with commas between")
+        raise InputError(f"{option} {wrong[0]}: choose from {', '.join(allowed)}, separated by commas")
     if not given:
-        raise InputError(f"{option} is empty: choose of {', '.join(allowed)}, with commas between")
+        raise InputError(f"{option} is empty: choose from {', '.join(allowed)}, separated by commas")
     return [name for name in allowed if name in given]
 
 
 def numbers_in(option: str, text: str, count: int | None, what: str) -> list[int]:
-    """The numbers in a list like 3,5-9, each once; raises InputError for one that is not within 1 … count, if that is known."""
+    """Parse a list like 3,5-9; return each number once. Raises InputError for numbers outside 1 … `count`, if that is known."""
     found: set[int] = set()
     for part in (part.strip() for part in text.split(",") if part.strip()):
         first, dash, last = part.partition("-")
         if not first.strip().isdecimal() or (dash and not last.strip().isdecimal()):
-            raise InputError(f"{option} {part}: give numbers and ranges with commas between, for instance 3,5-9")
+            raise InputError(f"{option} {part}: give numbers and ranges, separated by commas, for instance 3,5-9")
         ends = int(first), int(last or first)
         if ends[0] > ends[1]:
             raise InputError(f"{option} {part}: a range goes from the smaller number to the larger, {ends[1]}-{ends[0]}")
@@ -92,7 +92,7 @@ def numbers_in(option: str, text: str, count: int | None, what: str) -> list[int
             raise InputError(f"{option} {part}: {f'there are {count} {what},' if count else what} numbered from 1")
         found |= set(range(ends[0], ends[1] + 1))
     if not found:
-        raise InputError(f"{option} is empty: give numbers and ranges with commas between, for instance 3,5-9")
+        raise InputError(f"{option} is empty: give numbers and ranges, separated by commas, for instance 3,5-9")
     return sorted(found)
 
 
@@ -104,7 +104,7 @@ def _study(run: Path, checkpoint: Kept | None) -> "Study":
 
 @contextmanager
 def progress_bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error while something is being counted."""
+    """Context manager: show a progress bar on standard error; yields a function to call with (done, total)."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -117,7 +117,7 @@ def progress_bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def need_figures() -> None:
-    """Raise HighwayError where the extra is missing."""
+    """Raise HighwayError if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError as error:

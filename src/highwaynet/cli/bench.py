@@ -11,16 +11,16 @@ from highwaynet.cli.output import console, messages, print_json, print_table
 
 
 def bench_command(
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute with; by default all.")] = None,
-    seconds: Annotated[float, typer.Option(min=0.01, help="How long each comparison takes.")] = 6.0,
-    sweep: Annotated[bool, typer.Option("--sweep", help="Also over depth 10 … 1000 and batch 32 … 1024, with a picture.")] = False,
-    compile_: Annotated[bool, typer.Option("--compile", help="Also torch.compile, which takes a minute to begin.")] = False,
-    out: Annotated[Path | None, typer.Option(help="A file for the record (.json); the picture goes beside it.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Number of threads; by default all.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Seconds for each comparison.")] = 6.0,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Also measure depths 10 … 1000 and batches of 32 … 1024, with a figure.")] = False,
+    compile_: Annotated[bool, typer.Option("--compile", help="Also measure torch.compile, which takes a minute to start.")] = False,
+    out: Annotated[Path | None, typer.Option(help="A file for the record (.json); the figure is saved next to it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
-    """Measure a training step of thin, deep networks on this machine, beside other ways to write them.
+    """Measure a training step of thin, deep networks on this machine, and compare with PyTorch modules and JAX.
 
-    Peers that are not installed are left out; JAX comes with the extra `bench`. Let nothing else run meanwhile.
+    Peers that are not installed are skipped; JAX comes with the extra `bench`. Run nothing else at the same time.
 
     Example: highway bench --sweep --out bench.json
     """
@@ -54,8 +54,8 @@ def bench_command(
 
     columns = [
         ("network", "whole"),
-        ("who", "left"),
-        ("ms a step", "right"),
+        ("peer", "left"),
+        ("ms per step", "right"),
         ("× naive", "right"),
         ("GFLOP/s", "right"),
         ("of product", "right"),
@@ -63,4 +63,4 @@ def bench_command(
     environment = record.environment
     title = f"{environment['processor']}, {environment['threads']} threads, kernel {environment['kernel']}"
     print_table(columns, [row(found) for found in (*record.steps, *record.stacks, *record.sweep)], title=title)
-    console.print(f"a product of matrices of 2048×2048 runs at {record.product_gflops:.0f} GFLOP/s", soft_wrap=True)
+    console.print(f"product: a 2048×2048 matrix product, at {record.product_gflops:.0f} GFLOP/s", soft_wrap=True)

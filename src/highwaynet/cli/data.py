@@ -14,14 +14,14 @@ from highwaynet.data.catalogue import CATALOGUE
 
 data_app = typer.Typer(name="data", help="The data sets.", no_args_is_help=True, rich_markup_mode=None)
 
-DATA_ROOT: Any = typer.Option(help="Where the built-in data sets lie; by default $HIGHWAYNET_DATA, else the user's cache folder.")
-JSON: Any = typer.Option("--json", help="Print the answer as JSON.")
+DATA_ROOT: Any = typer.Option(help="Folder of the built-in data sets; by default $HIGHWAYNET_DATA, else the user's cache folder.")
+JSON: Any = typer.Option("--json", help="Print the result as JSON.")
 DATA_FLAGS = ("data.target", "data.task", "data.resize", "data.colour", "data.skip_bad")
-"""Fields about own data; several commands have flags for them."""
+"""Fields about user data; several commands have flags for them."""
 
 
 def use_data_root(root: Path | None) -> None:
-    """Let everything in this process look for data there."""
+    """Set the folder of the built-in data sets for this process."""
     if root is not None:
         os.environ["HIGHWAYNET_DATA"] = str(root)
 
@@ -63,7 +63,7 @@ def fetch_command(
 
     Example: highway data fetch mnist
 
-    A download that broke off is taken up where it stopped.
+    An interrupted download continues where it stopped.
     """
     from highwaynet.data.fetch import data_root as find_root
     from highwaynet.data.fetch import fetch
@@ -127,7 +127,7 @@ def describe_command(
     as_json: Annotated[bool, JSON] = False,
     **flags: Any,
 ) -> None:
-    """Say what the data are, and how a run would divide them.
+    """Describe data: samples, classes, preprocessing, and how a run would divide them.
 
     Example: highway data describe flowers/
     """

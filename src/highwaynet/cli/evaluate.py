@@ -18,7 +18,7 @@ def evaluate_command(
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Loss and accuracy, or RMSE and R², of a trained network.
+    """Compute loss and accuracy, or RMSE and R², of a trained network.
 
     Example: highway evaluate runs/fc-highway-50-digits-seed0 --split test
     """

@@ -21,11 +21,12 @@ def inspect_command(
     what: Annotated[
         str | None,
         typer.Option(
-            help="What to look at, with commas: gates, routing, flow, refinement. By default all that fit the network.", metavar="NAMES"
+            help="Analyses, separated by commas: gates, routing, flow, refinement. By default all that apply to the network.",
+            metavar="NAMES",
         ),
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(help="routing: the classes to draw, with commas, by name or number.", metavar="NAMES")
+        str | None, typer.Option(help="routing: the classes to draw, by name or number, separated by commas.", metavar="NAMES")
     ] = None,
     sample: Annotated[int, typer.Option(help="gates: the training sample whose gates are shown one by one, from 0.", min=0)] = 0,
     checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
@@ -34,9 +35,9 @@ def inspect_command(
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print findings and records as JSON.")] = False,
 ) -> None:
-    """Look inside a trained network: which gates open, how classes take different routes, where the signal dies, how layers refine.
+    """Look inside a trained network: which gates open, how routes differ between classes, where the signal dies, how layers refine.
 
-    Records are kept in the run directory, so that a second look takes no time.
+    Records are stored in the run directory and reused.
 
     Example: highway inspect runs/fc-highway-50-mnist-seed0 --what gates,routing --classes 0,7
     """
@@ -51,13 +52,13 @@ def inspect_command(
     asked = _fitting(study, wanted)
     for given, option, name in ((classes, "--classes", "routing"), (sample, "--sample", "gates")):
         if given and name not in asked:
-            raise InputError(f"{option} {given}: this is for {name}, which is not asked for, or which this network does not have")
+            raise InputError(f"{option} {given}: this is for {name}, which is not in --what or does not apply to this network; omit it")
     for name in asked:
         with progress_bar(f"{name} of {run}", "samples") as progress:
             try:
                 _ask(answers, name, sample, chosen, progress)
             except InputError:
-                if name != "refinement" or wanted is not None:  # a single layer has nothing to refine
+                if name != "refinement" or wanted is not None:  # refinement needs two layers
                     raise
     answers.show(as_json=as_json)
 
@@ -69,13 +70,13 @@ def _ask(answers: Findings, name: str, sample: int, classes: list[int] | None, p
 
 
 def _fitting(study: "Study", wanted: list[str] | None) -> list[str]:
-    """The questions that can be asked; raises InputError if one that was asked for cannot."""
+    """Return the questions to ask; raises InputError if one in `wanted` does not apply to the network."""
     all_of_them = questions_of("inspect")
     reasons = {name: reason for name in all_of_them if (reason := study.reason_against(name))}
     for name in wanted or ():
         if name in reasons:
             others = ", ".join(other for other in all_of_them if other not in reasons)
-            raise InputError(f"--what {name}: {study.run.path} cannot be asked that, {reasons[name]}; choose of {others}")
+            raise InputError(f"--what {name}: this does not apply to {study.run.path}, because {reasons[name]}; choose from {others}")
     return [name for name in all_of_them if name not in reasons and (wanted is None or name in wanted)]
 
 
@@ -83,7 +84,7 @@ def _class_numbers(text: str | None, names: tuple[str, ...]) -> list[int] | None
     if text is None:
         return None
     if not names:
-        raise InputError(f"--classes {text}: this run is a regression, which has no classes")
+        raise InputError(f"--classes {text}: this run is a regression, which has no classes; omit it")
     chosen = []
     for part in (part.strip() for part in text.split(",") if part.strip()):
         if part in names:
@@ -94,5 +95,5 @@ def _class_numbers(text: str | None, names: tuple[str, ...]) -> list[int] | None
             shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
             raise InputError(f"--classes {part}: no such class; there are {len(names)}, numbered from 0: {shown}")
     if not chosen:
-        raise InputError("--classes is empty: give names or numbers of classes, with commas between")
+        raise InputError("--classes is empty: give names or numbers of classes, separated by commas")
     return list(dict.fromkeys(chosen))

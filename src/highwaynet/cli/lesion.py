@@ -21,14 +21,15 @@ def lesion_command(
     what: Annotated[
         str | None,
         typer.Option(
-            help="With commas: lesions (single layers, the default), pairs (and spans), deletions (and shuffles).", metavar="NAMES"
+            help="Studies, separated by commas: lesions (single layers, the default), pairs (and spans), deletions (and shuffles).",
+            metavar="NAMES",
         ),
     ] = None,
     layers: Annotated[
-        str | None, typer.Option(help="Instead: close these layers together and evaluate, for instance 3,5-9.", metavar="NUMBERS")
+        str | None, typer.Option(help="Instead, close these layers together and evaluate, for instance 3,5-9.", metavar="NUMBERS")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(help="This many samples, evenly spread; by default all for lesions, 1000 for pairs and deletions.", min=1)
+        int | None, typer.Option(help="Number of samples, evenly spaced; by default all for lesions, 1000 for pairs and deletions.", min=1)
     ] = None,
     seed: Annotated[int, typer.Option(help="deletions: seed of the random draws.", min=0)] = 0,
     checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
@@ -37,7 +38,7 @@ def lesion_command(
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print findings and records as JSON.")] = False,
 ) -> None:
-    """Close layers, so that they copy their input, and see what the network loses.
+    """Close layers, so that they copy their input, and measure how loss and accuracy change.
 
     Example: highway lesion runs/fc-highway-50-mnist-seed0 --split test
     """
@@ -45,13 +46,13 @@ def lesion_command(
         need_figures()
     if what is not None and layers is not None:
         raise InputError(f"--what {what} and --layers {layers}: choose a study, or layers to close together")
-    names = re.sub(r"\blayers\b", "lesions", what or "lesions")  # as they were called before
+    names = re.sub(r"\blayers\b", "lesions", what or "lesions")  # the name in earlier versions
     wanted = names_in("--what", names, questions_of("lesion"))
     use_data_root(data_root)
     answers = Findings(run, out, formats, checkpoint)
     study = answers.study
     if reason := study.reason_against("lesions"):
-        raise InputError(f"{run}: this network cannot be asked that: {reason}")
+        raise InputError(f"{run}: lesions do not apply to this network: {reason}")
     if layers is not None:
         _close_together(
             answers, numbers_in("--layers", layers, study.closable, "layers that can be closed"), split, samples, as_json=as_json
@@ -66,7 +67,7 @@ def lesion_command(
 
 
 def _close_together(answers: Findings, layers: list[int], split: Part, samples: int | None, *, as_json: bool) -> None:
-    """Evaluate with these layers closed, and intact."""
+    """Evaluate the network intact, and with these layers closed."""
     from highwaynet.layers.lesion import lesion
     from highwaynet.training.evaluation import evaluate
 

@@ -1,4 +1,4 @@
-"""The command `highway`, and how every command ends: 0 fine, 2 wrong input, 130 or 143 interrupted, 1 anything else."""
+"""The command `highway` and its exit codes: 0 success, 2 wrong input, 130 or 143 interrupted, 1 any other error."""
 
 import io
 import os
@@ -31,11 +31,11 @@ from highwaynet.cli.train import train_command
 from highwaynet.kernels.native import active_kernel
 
 GRACE = 3.0
-"""Seconds in which the first process can say why it ends; torchrun ends all of them when one has ended."""
+"""Seconds that other processes wait, so that the first can report the error; torchrun ends all when one has ended."""
 
 app = typer.Typer(
     name="highway",
-    help="Very deep gated networks: train them, look inside, compare.",
+    help="Train very deep gated networks, analyse and compare them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -73,38 +73,38 @@ def main() -> None:
     """Run the command line; no traceback reaches the user unless HIGHWAYNET_DEBUG is set."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a narrow encoding is no reason to stop
+            stream.reconfigure(errors="backslashreplace")  # characters that the encoding lacks must not raise an error
     try:
         code = app(standalone_mode=False) or 0
-        if code == 130:  # what the command-line library makes of Ctrl-C
+        if code == 130:  # the code that typer returns after Ctrl-C
             _end("interrupted", code)
     except (KeyboardInterrupt, typer.Abort):
         code = _end("interrupted", 130)
     except HighwayError as error:
         sentence = f"process {launched_rank()}: {error}" if error.own else str(error)
         code = error.exit_code if error.told else _end(sentence, error.exit_code, own=error.own)
-    except BrokenPipeError:  # the reader of a pipe left; nothing to say, and nobody to say it to
+    except BrokenPipeError:  # the reader of the pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
-    except OSError as error:  # a path that cannot be used, wherever it was tried
+    except OSError as error:  # a path that cannot be used
         code = _end(str(cannot("use", Path(str(error.filename or "a file")), error)), 2)
     except Exception as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             console.print(str(error), soft_wrap=True)
             code = 0
-        elif hasattr(error, "format_message"):  # how the command-line library reports a wrong option
+        elif hasattr(error, "format_message"):  # an error of typer about a wrong option
             code = _end(error.format_message(), 2)
         elif os.environ.get("HIGHWAYNET_DEBUG"):
             raise
         else:
             what = f"{type(error).__name__}: {error}".splitlines()[0]
-            code = _end(f"an error in highwaynet itself: {what} (set HIGHWAYNET_DEBUG=1 to see where, and please report it)", 1)
+            code = _end(f"an error in highwaynet itself: {what} (set HIGHWAYNET_DEBUG=1 for a traceback, and please report it)", 1)
     _leave(code)
 
 
 def _leave(code: int) -> NoReturn:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient Ctrl-C shall not interrupt what Python does at its end
-    if launched():  # gloo's threads may live on, and abort the process when they meet a Python that is being taken down
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C must not interrupt Python's shutdown
+    if launched():  # threads of gloo may still run, and abort the process during Python's shutdown
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
@@ -113,12 +113,12 @@ def _leave(code: int) -> NoReturn:
 
 
 def _end(sentence: str, code: int, *, own: bool = False) -> int:
-    """Say why the program ends; of several processes the first one does, unless another met an error of its own."""
+    """Print why the program ends. Of several processes only the first does, unless the error is another process's own."""
     if launched_rank() and not own:
         time.sleep(GRACE)
         return code
     try:
         messages.print(f"highway: {sentence}", soft_wrap=True)
-    except OSError:  # nobody listens; nor shall anything be written when the program ends
+    except OSError:  # stderr is closed; write nothing more when the program ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     return code

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 PAPER_DEPTHS = [10, 20, 50, 100]
 FOLD = 8
-"""More equal layers than this, one after the other, are printed on one line."""
+"""More than this many equal consecutive layers are printed on one line."""
 
 
 def networks_command(
-    name: Annotated[str | None, typer.Argument(help="A network, to see its layers one by one; all networks if left out.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A network, to show its layers; by default all networks are listed.")] = None,
     variant: Annotated[str | None, typer.Option(metavar="NAME", help=help_for(NetworkSpec, "variant"))] = None,
     depth: Annotated[
         list[int] | None,
-        typer.Option(help="Dense networks: number of layers before the softmax; repeatable, the paper's four by default."),
+        typer.Option(help="Dense networks: number of layers before the softmax; repeatable; by default the paper's four."),
     ] = None,
     width: Annotated[int | None, typer.Option(help=help_for(NetworkSpec, "width"))] = None,
     input_: Annotated[
@@ -35,7 +35,7 @@ def networks_command(
             "--input", metavar="CHANNELSxHEIGHTxWIDTH", help="Shape of a sample, or a number of values; by default MNIST's or CIFAR's."
         ),
     ] = None,
-    outputs: Annotated[int, typer.Option(min=1, max=2**20, help="Classes.")] = 10,
+    outputs: Annotated[int, typer.Option(min=1, max=2**20, help="Number of classes.")] = 10,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,7 +52,7 @@ def networks_command(
     settings = {field: value for field, value in flags.items() if value is not None} | dict(map(_network_setting, set_ or []))
     if name is not None:
         if depth and len(depth) > 1:
-            raise InputError(f"--depth {depth[1]}: one network is shown at one depth; leave the name out to compare several")
+            raise InputError(f"--depth {depth[1]}: a single network is shown at one depth; omit its name to compare several")
         _show_one(name, settings, input_, outputs, as_json)
         return
     rows: list[dict[str, Any]] = []
@@ -90,12 +90,12 @@ def networks_command(
         title=f"Networks, for {outputs:,} outputs and {input_ or 'the images they were made for'}; multiply-adds of one sample",
     )
     if unfit:
-        console.print(f"left out, because that does not fit them: {', '.join(unfit)}", soft_wrap=True)
-    console.print("One of them layer by layer, with its recipes: highway networks NAME", soft_wrap=True)
+        console.print(f"not listed, because these settings do not fit them: {', '.join(unfit)}", soft_wrap=True)
+    console.print("Layers and recipes of a network: highway networks NAME", soft_wrap=True)
 
 
 def _versions(preset: Preset, depths: list[int] | None) -> list[dict[str, Any]]:
-    """What of a network is listed: dense ones at several depths, others with each head or variant that changes their numbers."""
+    """Return the versions to list: dense networks at several depths, others with each head or variant that changes the numbers."""
     if not preset.traits.has_variants:
         return [{"depth": depth} for depth in depths or PAPER_DEPTHS]
     if "head" in preset.settings:
@@ -108,7 +108,7 @@ def _spec(name: str, settings: dict[str, Any]) -> NetworkSpec:
 
 
 def _summary(name: str, settings: dict[str, Any], input_: str | None, outputs: int) -> dict[str, Any]:
-    """A line of the list."""
+    """Return a line of the list."""
     from highwaynet.networks.summaries import summary_of
 
     spec = _spec(name, settings)
@@ -153,7 +153,7 @@ def _show_one(name: str, settings: dict[str, Any], input_: str | None, outputs: 
 
 
 def _numbered(table: "Description") -> list[tuple[int | None, "LayerRow"]]:
-    """Rows with the number of their (last) layer; None where they are no layer."""
+    """Return rows with the number of their (last) layer; None for rows that are not layers."""
     pairs, number = [], 0
     for row in table.rows:
         number += row.layers
@@ -171,7 +171,7 @@ def _line(row: "LayerRow", numbers: list[int | None]) -> list[str]:
 
 
 def _recipe(known: dict[str, Any]) -> str:
-    """A recipe in a few words."""
+    """Describe a recipe in a few words."""
     momentum = "" if known.get("nesterov") is None else " with Nesterov's momentum" if known["nesterov"] else " with momentum"
     return (
         f"{known['epochs']} epochs in batches of {known['batch_size']}, {known.get('optimiser', 'sgd')}{momentum}, learning rate "
@@ -192,7 +192,7 @@ def _network_setting(text: str) -> tuple[str, Any]:
 
 
 def _input_shape(text: str | None, preset: Preset) -> tuple[int, ...]:
-    """The shape of a sample: 784, 28x28 (one channel) or 3x32x32."""
+    """Parse the shape of a sample: 784, 28x28 (one channel) or 3x32x32."""
     if text is None:
         return preset.made_for
     sizes = [parse_value(part) for part in text.lower().replace("×", "x").split("x")]

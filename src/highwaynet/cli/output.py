@@ -1,4 +1,4 @@
-"""Where the commands speak: answers to standard output, everything else to standard error."""
+"""Output of commands: results to standard output, everything else to standard error."""
 
 import os
 import shlex
@@ -17,34 +17,34 @@ CHECKPOINT = (
     "Which weights: final (after the last epoch), best (lowest validation loss) or average (training.weight_average). By default the "
     "run's answer: average if there is one, otherwise final, unless training.answer says otherwise."
 )
-"""Help of the option of several commands."""
+"""Help text of --checkpoint, shared by several commands."""
 FOLDED = 12
-"""A column of words is not made narrower."""
+"""Minimum width of a column whose text is folded."""
 
 
 class _Console(Console):
-    """Where nobody listens any more, whoever prints decides what that means; rich would end the program."""
+    """A console that raises BrokenPipeError; rich's would end the program."""
 
     def on_broken_pipe(self) -> None:
-        """Pass the error on that is being handled."""
+        """Raise the error that is being handled again."""
         raise  # noqa: PLE0704
 
 
-# Paths and names are printed as they are: no markup, no emoji codes.
+# Paths and names are printed literally: no markup, no emoji codes.
 console = _Console(highlight=False, markup=False, emoji=False)
 messages = _Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def print_json(answer: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     print(to_json(answer, indent=2, inf_nan_mode="null").decode())
 
 
 def print_table(columns: list[tuple[str, str]], rows: list[list[str]], title: str | None = None) -> None:
-    """A table on standard output; columns are (heading, "left", "right" or "whole").
+    """Print a table on standard output; columns are (heading, "left", "right" or "whole").
 
-    On a narrow screen left ones are folded, the others never. Where that is not enough, lines are longer than the screen is wide: numbers
-    and labels are not cut.
+    On a narrow screen only "left" columns are folded. If that is not enough, lines are longer than the screen: numbers and labels are
+    never cut.
     """
     table = Table(title=title, title_justify="left", header_style="bold")
     least = 1
@@ -63,10 +63,10 @@ def print_table(columns: list[tuple[str, str]], rows: list[list[str]], title: st
 
 
 class Ongoing:
-    """Something that goes on: drawn anew on a terminal, a line from time to time elsewhere.
+    """Shows progress: redrawn on a terminal, as occasional lines elsewhere.
 
     Args:
-        pause: Without a terminal, a line at most every so many seconds.
+        pause: Without a terminal, minimum seconds between two lines.
     """
 
     def __init__(self, pause: float) -> None:
@@ -82,17 +82,17 @@ class Ongoing:
             self._live.stop()
 
     def note(self, sentence: str) -> None:
-        """Say it at once."""
+        """Print a sentence immediately."""
         say(sentence)
 
     def draw(self, picture: Callable[[], RenderableType], line: str, news: str, *, over: bool) -> None:
-        """How it stands.
+        """Show the current state.
 
         Args:
-            picture: What a terminal shows.
-            line: What is said elsewhere.
-            news: The line is said again where this has changed.
-            over: Whether it is the last one, which is always said.
+            picture: Returns what a terminal shows.
+            line: The line that is printed without a terminal.
+            news: The line is printed only if this has changed.
+            over: Whether it is the last one, which is printed without waiting for `pause`.
         """
         if self._live:
             self._live.start()
@@ -105,20 +105,20 @@ class Ongoing:
 
 
 def say(line: str) -> None:
-    """Something on standard error."""
+    """Print a line on standard error."""
     try:
         messages.print(line, soft_wrap=True)
-    except BrokenPipeError:  # whoever closed the pipe did not want to end what goes on
+    except BrokenPipeError:  # a closed pipe must not end the work in progress
         return
 
 
 def usual_workers() -> int:
-    """As many as there are cores for this process."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def this_command() -> str:
-    """What was typed, so that it can be typed again; a password in an address is left out."""
+    """Return the command line for repeating the command, with passwords in addresses masked."""
     from highwaynet.search.address import masked
 
     return shlex.join(["highway", *(masked(word) if "://" in word else word for word in sys.argv[1:])])

@@ -11,10 +11,10 @@ from highwaynet.runs.spec import SPEC, RunSpec, make_absolute, on_top_of_parent,
 
 
 def gather_spec(source: Path | None, flags: dict[str, str], settings: list[str]) -> RunSpec:
-    """The spec from a TOML file or run directory, changed by flags, changed by `--set`.
+    """Build the spec from a TOML file or run directory, then flags, then `--set`.
 
     Args:
-        source: A TOML file, or a run directory whose spec is taken; None starts from the defaults.
+        source: A TOML file, or a run directory whose spec is used; None starts from the defaults.
         flags: Texts by dotted field name.
         settings: Texts like ``network.depth=20``.
     """
@@ -27,7 +27,7 @@ def gather_spec(source: Path | None, flags: dict[str, str], settings: list[str])
     for field, value in changes:
         assign(values, field, value)
     make_absolute(values)
-    if "schema_version" not in values:  # else a run wrote it, and nothing is left out
+    if "schema_version" not in values:  # specs written by runs have it, and are complete
         values = on_top_of_parent(values)
     spec = spec_from_values(values, None if changes else path)
     if spec.data.in_memory and path is None and spec.start is None:
@@ -36,7 +36,7 @@ def gather_spec(source: Path | None, flags: dict[str, str], settings: list[str])
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Field and value of a `--set` text.
+    """Parse a `--set` text to field and value.
 
     >>> parse_setting("network.depth=20"), parse_setting("network.activation=relu")
     (('network.depth', 20), ('network.activation', 'relu'))
@@ -49,7 +49,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A value as TOML writes it; anything else is a plain word.
+    """Parse a value as TOML; anything that is not TOML is a plain string.
 
     >>> parse_value("1e-3"), parse_value("auto")
     (0.001, 'auto')

@@ -13,17 +13,17 @@ from highwaynet.cli.output import CHECKPOINT, print_json, print_table
 from highwaynet.runs.names import Kept
 
 SHOWN = 40
-"""Rows of the table on a terminal."""
+"""Largest number of rows of the table; --csv and --json print all."""
 
 
 def predict_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     inputs: Annotated[list[Path], typer.Argument(help="Images or folders of images, .npy or .npz arrays, or tables.")],
     checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all answers as JSON, with all probabilities.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print all answers as CSV, with all probabilities.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all predictions as JSON, with all probabilities.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print all predictions as CSV, with all probabilities.")] = False,
 ) -> None:
-    """Ask a trained network about new files.
+    """Predict classes or numbers for new files with a trained network.
 
     Example: highway predict runs/flowers new/*.jpg --csv > answers.csv
     """

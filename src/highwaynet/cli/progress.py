@@ -1,4 +1,4 @@
-"""What a person sees while a network trains: a bar on a terminal, plain lines elsewhere."""
+"""Progress of training: a bar on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ LINES = 20
 
 
 class TrainingProgress(Watcher):
-    """Shows loss, accuracy, speed and time left. A context manager, and a `Watcher` of the training loop."""
+    """Watcher and context manager that shows loss, accuracy, speed and remaining time."""
 
     def __init__(self, title: str, epochs: int) -> None:
         self._epochs = epochs
@@ -35,7 +35,7 @@ class TrainingProgress(Watcher):
                 TimeRemainingColumn(compact=True),
                 TextColumn("{task.fields[state]}"),
                 console=messages,
-                auto_refresh=False,  # a refreshing thread would take time from the training
+                auto_refresh=False,  # a refresh thread would slow down training
             )
             self._task = self._bar.add_task("", total=None, state="")
 
@@ -48,12 +48,12 @@ class TrainingProgress(Watcher):
             self._bar.stop()
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
-        """Say what was found; nothing is shown before, so that refused input gets its one sentence and nothing else."""
+        """Describe the data; nothing is printed before, so that wrong input gives only its error message."""
         again = bool(self._started)
         self._started, self._first, self._samples = time.perf_counter(), epochs, epochs * data.train
         if self._bar:
             self._bar.update(self._task, completed=self._samples, total=self._epochs * data.train)
-        if again:  # the run went back
+        if again:  # after a rewind
             return
         parts = f"{data.train:,} to train on, {data.validation:,} for validation, {data.test:,} for testing"
         self._say(f"{self._title}, on {data.found} ({parts})")
@@ -61,7 +61,7 @@ class TrainingProgress(Watcher):
             self._bar.start()
 
     def step(self, samples: int) -> None:
-        """Count the samples; draw the bar a few times a second."""
+        """Count samples, and redraw the bar a few times a second."""
         self._samples += samples
         if self._bar:
             now = time.perf_counter()
@@ -71,7 +71,7 @@ class TrainingProgress(Watcher):
                 self._bar.refresh()
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
-        """Show what the epoch brought."""
+        """Show the results of an epoch."""
         state = self._text(record, timing)
         if self._bar:
             self._bar.update(self._task, completed=self._samples, state=state)
@@ -80,16 +80,16 @@ class TrainingProgress(Watcher):
             self._say(f"{self._title}  {state}  {left:,.0f} s left")
 
     def note(self, sentence: str) -> None:
-        """Say it at once."""
+        """Print a sentence immediately."""
         self._say(f"highway: {sentence}")
 
     def _say(self, line: str) -> None:
-        """A line, if anybody still listens: whoever closed the pipe did not want to end the run."""
+        """Print a line; a closed pipe must not end the run."""
         with suppress(BrokenPipeError):
             messages.print(line, soft_wrap=True)
 
     def _text(self, record: EpochRecord, timing: TimingRecord) -> str:
-        """What the epoch brought, in words, or in fewer than 60 characters where a bar stands on a narrow terminal."""
+        """Return the results of an epoch in words; shorter than 60 characters next to a bar on a narrow terminal."""
         epoch, speed = f"{record.epoch}/{self._epochs}", f"{timing.samples_per_second:,.0f}"
         train, validation = record.train, record.validation
         if self._bar is not None and self._narrow:

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from highwaynet.figures.report import ReportedRun
 
 ORDER: tuple[Question[Any], ...] = (GATES, ROUTING, LESIONS, PAIRS, DELETIONS, FLOW, REFINEMENT)
-"""In which a report shows the answers."""
+"""The questions in the order of the report."""
 MOST_FOR_PAIRS = 60
-"""With more layers than this, pairs are left out: their number grows with the square."""
+"""With more layers than this, pairs are omitted, because their number grows with the square."""
 
 
 def report_command(
     runs: Annotated[list[Path], typer.Argument(help="One or more run directories.")],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
-    note: Annotated[str | None, typer.Option(help="A remark to print at the top, for instance how the settings were found.")] = None,
+    note: Annotated[str | None, typer.Option(help="A note for the top of the page, for instance how the settings were found.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is not a report.")] = False,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
@@ -44,11 +44,11 @@ def report_command(
     if out.is_dir():
         raise InputError(f"--out {out}: this is a folder; name the HTML file to write")
     if out.exists() and not overwrite and not is_own_report(out):
-        raise InputError(f"--out {out}: the file exists and is not a report; name another one, or replace it with --overwrite")
+        raise InputError(f"--out {out}: the file exists and is not a report; name another file, or replace it with --overwrite")
     if out.exists() and not out.is_file():
-        raise InputError(f"--out {out}: this is not a regular file")
+        raise InputError(f"--out {out}: this is not a regular file; name another file")
     if not out.parent.is_dir():
-        raise InputError(f"--out {out}: the folder {out.parent} does not exist")
+        raise InputError(f"--out {out}: the folder {out.parent} does not exist; create it, or name another")
     use_data_root(data_root)
     reported = [read_run(path) for path in runs]
     write_atomically(out, render_report(reported, note))
@@ -56,7 +56,7 @@ def report_command(
 
 
 def read_run(path: Path) -> "ReportedRun":
-    """All that a report says about a run."""
+    """Collect what a report shows about a run."""
     from highwaynet.analysis.collect import Study
     from highwaynet.figures.report import ReportedRun
     from highwaynet.runs.directory import RunDirectory
@@ -81,7 +81,7 @@ def read_run(path: Path) -> "ReportedRun":
 
 
 def _look_inside(study: "Study", progress: Told) -> "Found":
-    """The answers to all questions that the network can be asked."""
+    """Answer all questions that apply to the network."""
     closable = study.closable
     enough = {"pairs": 1 < closable <= MOST_FOR_PAIRS, "deletions": closable > 1, "refinement": closable > 1}
     return {

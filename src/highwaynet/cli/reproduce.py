@@ -1,4 +1,4 @@
-"""`highway reproduce`: the paper's figures and tables, from runs on this machine."""
+"""`highway reproduce`: figures and tables of the paper, from runs on this machine."""
 
 import time
 from collections import Counter
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OUT = Path("reproduce")
 PLAIN_LINES = 30.0
-"""Without a terminal, a line at most every so many seconds."""
+"""Without a terminal, minimum seconds between two lines."""
 
 
 def reproduce_command(
@@ -29,21 +29,22 @@ def reproduce_command(
         Literal["smoke", "laptop", "paper"],
         typer.Option(help="smoke: a minute, on digits. laptop: what two cores do in an evening. paper: the original budget, for a GPU."),
     ] = "laptop",
-    seeds: Annotated[int | None, typer.Option(min=1, max=100, help="Seeds of each network; by default as many as the claim says.")] = None,
-    out: Annotated[Path, typer.Option(help="A folder for runs, records and figures.")] = OUT,
+    seeds: Annotated[int | None, typer.Option(min=1, max=100, help="Seeds of each network; the default depends on the claim.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for runs, records and figures.")] = OUT,
     reuse: Annotated[
-        list[Path] | None, typer.Option(help="A folder with runs that were made already, for instance those of a study; repeatable.")
+        list[Path] | None, typer.Option(help="A folder with existing runs to use, for instance those of a study; repeatable.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Runs at a time, with one thread each; by default the cores.")
+        int | None, typer.Option(min=1, max=1024, help="Runs at a time, with one thread each; by default one for each core.")
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Say what would be run and how long that takes here, and stop.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only show what would be run, and how long it takes on this machine.")] = False,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Repeat a figure or table of the paper: its runs, its numbers beside ours, its figure, and a verdict by rules that are written first.
+    """Reproduce a figure or table of the paper: train its networks, compare the numbers, draw the figure, and judge by fixed rules.
 
-    Stopped by Ctrl-C, a crash or a reboot, the same command goes on. Runs with the same settings are made once, whatever claim needs them.
+    The rules are stored before the runs. After Ctrl-C, a crash or a reboot, the same command continues. Claims share runs with the same
+    settings.
 
     Examples:
     highway reproduce list;
@@ -64,7 +65,7 @@ def reproduce_command(
     from highwaynet.experiments.reproduce import check_data, prepare, reproduce, seconds_left
     from highwaynet.training.interruption import InterruptedRunError, Interruption
 
-    with Interruption(), _Display() as display:  # before and after the runs, signals end the program at once
+    with Interruption(), _Display() as display:  # before and after the runs, signals end the program immediately
         job = prepare(CLAIMS[name], scale, seeds, out, reuse or [], need_data=not plan)
         count = workers or usual_workers()
         if plan:
@@ -80,7 +81,7 @@ def reproduce_command(
         for line in _introduction(job):
             display.note(line)
         if job.left:
-            display.note(f"{_time_needed(seconds_left(job, count, display), count)}; Ctrl-C stops, and the same command goes on")
+            display.note(f"{_time_needed(seconds_left(job, count, display), count)}; Ctrl-C stops, and the same command continues")
         try:
             record = reproduce(job, count, display)
         except InterruptedRunError as error:
@@ -92,10 +93,10 @@ def reproduce_command(
 
 
 def _introduction(job: "Job") -> list[str]:
-    """What will be run, and how it differs from the paper."""
+    """Describe what will be run, and how it differs from the paper."""
     claim, left = job.claim, len(job.left)
     elsewhere = sum(job.pool.is_from_elsewhere(run) for run in job.runs)
-    there = f", {len(job.runs) - left} of them there already" if left < len(job.runs) else ""
+    there = f", {len(job.runs) - left} of them already done" if left < len(job.runs) else ""
     lines = [f"{claim.name}, scale {job.scale}: {claim.title}"]
     lines.append(f"runs: {len(job.runs)}{there}{f' ({elsewhere} from --reuse)' if elsewhere else ''}")
     kinds = Counter((run.spec.network.title, run.spec.data.title, run.spec.training.epochs) for run in job.runs)
@@ -145,7 +146,7 @@ def _list(out: Path, *, as_json: bool) -> None:
         for claim in CLAIMS.values()
     ]
     print_table([("name", "whole"), ("claim", "left"), (f"in {out}", "left")], rows)
-    console.print("next: highway reproduce NAME --plan says what would be run, and how long that takes here", soft_wrap=True)
+    console.print("next: highway reproduce NAME --plan shows what would be run, and how long it takes on this machine", soft_wrap=True)
 
 
 def _show(record: "ClaimRecord", source: str, folder: Path) -> None:
@@ -158,7 +159,7 @@ def _show(record: "ClaimRecord", source: str, folder: Path) -> None:
     print_table([(source, "left"), ("here", "left"), ("", "whole")], rules)
     console.print(f"verdict: {record.verdict} (scale {record.scale})", soft_wrap=True)
     if late := sum(not rule.written_before for rule in record.rules):
-        text = "were written down, or changed, when runs or similar ones were known"
+        text = "were written or changed when these or similar runs were already known"
         console.print(f"rules: {late} of {len(record.rules)} {text}", soft_wrap=True)
     if record.note:
         console.print(f"note: {record.note}", soft_wrap=True)
@@ -168,14 +169,14 @@ def _show(record: "ClaimRecord", source: str, folder: Path) -> None:
 
 
 class _Display(Ongoing):
-    """One line, with the time on a terminal."""
+    """Shows the progress of the runs in one line, with the elapsed time on a terminal."""
 
     def __init__(self) -> None:
         super().__init__(PLAIN_LINES)
         self._began = time.monotonic()
 
     def show(self, standing: "Standing") -> None:
-        """How far the runs are."""
+        """Show the progress of the runs."""
         running = ", ".join(f"{label} epoch {done}/{epochs}" for label, done, epochs in standing.running)
         line = f"{standing.done} of {standing.runs} runs done" + (f"; {running}" if running else "")
         timed = f"{line}; {_duration(time.monotonic() - self._began)}"

@@ -9,17 +9,17 @@ from highwaynet.base.text import loss_text
 from highwaynet.cli.output import console, print_json, print_table
 
 NUMBERS: tuple[str, ...] = ("epoch", "loss", "val. loss", "accuracy", "time")
-"""What is shown where there is room."""
+"""Columns on a wide screen."""
 
 
 def runs_command(
-    folder: Annotated[Path, typer.Argument(help="Where to look, folders inside included.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(help="The folder to search, including its subfolders.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """List runs: what each trains, how far it is, how good, and whether it is running, finished or can be resumed.
+    """List runs with their state, progress, loss and accuracy.
 
-    interrupted: by Ctrl-C or SIGTERM; stopped: by anything else, a kill or a full disk; diverged: its loss was no longer finite. The
-    accuracy is that of the validation data, where there are any.
+    States: running; finished; interrupted by Ctrl-C or SIGTERM; stopped by anything else, such as a kill or a full disk; diverged, if the
+    loss was no longer finite. The accuracy is that of the validation data if there are any.
 
     Example: highway runs runs/
     """
@@ -43,7 +43,7 @@ def runs_command(
         print_json([run.model_dump(exclude_none=True) for run in found])
         return
     if not found:
-        console.print(f"no runs in {folder}; make one with highway train", soft_wrap=True)
+        console.print(f"no runs in {folder}; start one with highway train", soft_wrap=True)
         return
     named = [("network", "whole"), ("data", "left")] if wide else []
     columns = [("run", "left"), ("state", "whole"), *named, *((heading, "right") for heading in headings)]
@@ -52,4 +52,4 @@ def runs_command(
         if run.problem:
             console.print(f"damaged: {run.problem}", soft_wrap=True)
     if any(run.state in {"interrupted", "stopped"} for run in found):
-        console.print("go on with one that did not finish: highway train RUN --resume")
+        console.print("to resume a run that did not finish: highway train RUN --resume")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 STORAGE: Any = typer.Option(
     envvar="HIGHWAYNET_STORAGE", help="A PostgreSQL server that several machines share: postgresql://USER:PASSWORD@HOST/DATABASE."
 )
-JSON: Any = typer.Option("--json", help="Print the answer as JSON.")
-STUDY: Any = typer.Argument(help="A study's folder or file, or its name and --storage.", show_default=False)
+JSON: Any = typer.Option("--json", help="Print the result as JSON.")
+STUDY: Any = typer.Argument(help="A study's folder or file, or its name with --storage.", show_default=False)
 
 
 class _RunByDefault(TyperGroup):
@@ -42,7 +42,7 @@ class _RunByDefault(TyperGroup):
 search_app = typer.Typer(
     name="search",
     cls=_RunByDefault,
-    help="""Find good settings: many runs, on all cores or on many machines. docs/SEARCH.md says what a study's file can hold.
+    help="""Find good settings with many runs, on all cores or on many machines. docs/SEARCH.md describes the file of a study.
 
     Examples:
     highway search tiny-digits;
@@ -58,20 +58,22 @@ search_app = typer.Typer(
 @search_app.command("run")
 def run_command(
     study: Annotated[
-        str, typer.Argument(help="A study's TOML file, or the name of a ready one; with --join its name.", show_default=False)
+        str, typer.Argument(help="A study's TOML file, or the name of a built-in study; with --join its name.", show_default=False)
     ],
     out: Annotated[Path | None, typer.Option(help="The study's folder on this machine; by default studies/NAME.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, max=1024, help="Processes, with one thread each; by default the cores.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Processes, with one thread each; by default one for each core.")
+    ] = None,
     storage: Annotated[str | None, STORAGE] = None,
-    join: Annotated[bool, typer.Option("--join", help="Work on a study that is in the storage already.")] = False,
+    join: Annotated[bool, typer.Option("--join", help="Join a study that is already in the storage.")] = False,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Run a study, or go on with it; the word run can be left out.
+    """Start or continue a study; the word run is optional.
 
-    Every trial is a run directory in STUDY/runs. After Ctrl-C, a crash or a reboot the same command goes on; with more trials in the file
-    than before it adds them, and trials that failed are tried again. Settings and values do not depend on the number of workers,
-    unless the sampler is tpe or trials are pruned. Ready studies: tiny-digits (a minute), paper-mnist (the paper's, hours).
+    Every trial is a run directory in STUDY/runs. After Ctrl-C, a crash or a reboot, the same command continues. If the file now has more
+    trials, it adds them; failed trials are tried again. Results do not depend on the number of workers, unless the sampler is tpe or trials
+    are pruned. Built-in studies: tiny-digits (a minute), paper-mnist (that of the paper, hours).
 
     Example: highway search tiny-digits --workers 2
     """
@@ -93,7 +95,7 @@ def run_command(
     count = workers or usual_workers()
     with StudyDisplay(spec) as display:
         display.note(opening(spec, count, place.storage.shown))
-        display.note(f"starting {count} worker{'s' if count > 1 else ''}; Ctrl-C stops, and the same command goes on")
+        display.note(f"starting {count} worker{'s' if count > 1 else ''}; Ctrl-C stops, and the same command continues")
         try:
             standings = run_study(spec, place.storage, place.folder, attributes, count, display)
         except InterruptedRunError as error:
@@ -102,7 +104,7 @@ def run_command(
     failures = [(one.label, index, reason) for one in standings for index, reason in one.failures.items()]
     if failures:
         label, index, reason = failures[0]
-        told = f"{len(failures)} of the trials failed again and again, the first is {label} {index}: {reason}"
+        told = f"{len(failures)} of the trials failed repeatedly, the first is {label} {index}: {reason}"
         raise HighwayError(f"{told}; the same command tries them again")
 
 
@@ -110,13 +112,14 @@ def run_command(
 def show_command(
     study: Annotated[str, STUDY],
     storage: Annotated[str | None, STORAGE] = None,
-    figures: Annotated[Path | None, typer.Option(help="A folder for figures: curves of the ten best, parallel coordinates.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Folder for figures: curves of the ten best, parallel coordinates.")] = None,
     formats: Annotated[
-        str | None, typer.Option("--format", help="Formats of the figures, with commas: png (the default), svg, pdf.", metavar="NAMES")
+        str | None,
+        typer.Option("--format", help="Formats of the figures, separated by commas: png (the default), svg, pdf.", metavar="NAMES"),
     ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say what a study came to, also while it runs: a table, the best settings, and how much each setting matters.
+    """Show the results of a study, also while it runs: a table, the best settings, and the importance of each setting.
 
     Example: highway search show studies/tiny-digits --figures figures
     """
@@ -141,11 +144,13 @@ def show_command(
 def best_command(
     study: Annotated[str, STUDY],
     storage: Annotated[str | None, STORAGE] = None,
-    configuration: Annotated[str | None, typer.Option(metavar="LABEL", help="One configuration; by default the best of all.")] = None,
-    top: Annotated[int | None, typer.Option(min=1, max=10, help="With --to: this many of each configuration.")] = None,
-    to: Annotated[Path | None, typer.Option(help="A folder for a run file of the best of each configuration.")] = None,
+    configuration: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="A configuration; by default the one with the best trial.")
+    ] = None,
+    top: Annotated[int | None, typer.Option(min=1, max=10, help="With --to, number of run files for each configuration.")] = None,
+    to: Annotated[Path | None, typer.Option(help="Folder for run files of the best trials of each configuration.")] = None,
 ) -> None:
-    """Print the best trial as a run file, which repeats it to the bit.
+    """Print the best trial as a run file, which repeats it bit for bit.
 
     Example: highway search best studies/tiny-digits > run.toml && highway train run.toml
     """
@@ -183,11 +188,11 @@ def best_command(
 def finals_command(
     study: Annotated[str, STUDY],
     storage: Annotated[str | None, STORAGE] = None,
-    top: Annotated[int, typer.Option(min=1, help="This many settings of each configuration.")] = 10,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Run each so long; by default as long as before.")] = None,
-    name: Annotated[str | None, typer.Option(help="The new study's name; by default NAME-finals.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of settings of each configuration.")] = 10,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of each run; by default as many as before.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the new study; by default NAME-finals.")] = None,
 ) -> None:
-    """Print a study of the best settings of each configuration, to be run longer: what looks good early need not end well.
+    """Print a study of the best settings of each configuration, usually to run them for more epochs.
 
     Example: highway search finals studies/tiny-digits --top 5 --epochs 20 > finals.toml && highway search finals.toml
     """
@@ -205,25 +210,25 @@ def finals_command(
 
 
 def _begun_or_ready(place: "Place") -> "Place":
-    """A study that is known by its name alone: one that was begun here, or one that comes with the package."""
+    """Find a study by its name only: one that was started here, or one that comes with the package."""
     from highwaynet.search.ready import ready_names, ready_study
 
     if place.source in ready_names():
         return replace(place, spec=ready_study(place.source))
     if place.storage.file is None:
-        raise InputError(f"{place.source}: no such file; to work on a study of this name in the storage, say --join")
+        raise InputError(f"{place.source}: no such file; to join a study with this name in the storage, add --join")
     if not place.storage.file.is_file():
-        raise InputError(f"{place.source}: no such file, and no ready study of this name ({', '.join(ready_names())})")
+        raise InputError(f"{place.source}: no such file, and no built-in study with this name ({', '.join(ready_names())})")
     return place
 
 
 def _stored(place: "Place") -> "tuple[StudySpec, RDBStorage]":
-    """A study that is there, with a word where its file says something else now."""
+    """Open an existing study for reading; print a note if its file has changed."""
     from highwaynet.search.study import open_stored
 
     spec, storage = open_stored(place)
     if place.spec is not None and place.spec.checksum != spec.checksum:
-        say(f"note: {place.source} was changed after the study was made; this is about the study as it was made")
+        say(f"note: {place.source} was changed after the study was made; this shows the study as it was made")
     return spec, storage
 
 

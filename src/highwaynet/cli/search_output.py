@@ -1,4 +1,4 @@
-"""What `highway search` shows: a study while it runs, and what it came to."""
+"""Output of `highway search`: progress of a study, and its results."""
 
 import shlex
 from pathlib import Path
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from highwaynet.search.study import Place
 
 PLAIN_LINES = 10.0
-"""Without a terminal, a line at most every so many seconds."""
+"""Without a terminal, minimum seconds between two lines."""
 
 
 def opening(spec: "StudySpec", workers: int, where: str) -> str:
-    """What is going to be run."""
+    """Describe what will be run."""
     from highwaynet.search.configurations import configurations
 
     count = len(configurations(spec))
     what = f"{count} configuration{'s' if count > 1 else ''} of {spec.trials} trials"
-    order = f"; with {_order(spec)} results depend on the order in which trials end" if spec.depends_on_order else ""
+    order = f"; with {_order(spec)}, results depend on the order in which trials end" if spec.depends_on_order else ""
     return f"study {spec.name}: {what}, {workers} worker{'s' if workers > 1 else ''}, storage {where}{order}"
 
 
@@ -35,14 +35,14 @@ def _order(spec: "StudySpec | StudyResult") -> str:
 
 
 class StudyDisplay(Ongoing):
-    """A table on a terminal, lines elsewhere."""
+    """Shows the progress of a study: a table on a terminal, lines elsewhere."""
 
     def __init__(self, spec: "StudySpec") -> None:
         super().__init__(PLAIN_LINES)
         self._spec = spec
 
     def show(self, standings: list["StudyStatus"], workers: int) -> None:
-        """How it stands."""
+        """Show the progress of each configuration."""
         from highwaynet.search.status import seconds_left
 
         left = seconds_left(standings, workers)
@@ -77,7 +77,7 @@ def _duration(seconds: float) -> str:
 
 
 def show_study(result: "StudyResult", place: "Place", *, as_json: bool, files: "list[Path] | None" = None) -> None:
-    """What a study came to, on the screen or as JSON."""
+    """Print the results of a study as a table or as JSON."""
     from highwaynet.search.importance import FEWEST
 
     if as_json:
@@ -91,20 +91,18 @@ def show_study(result: "StudyResult", place: "Place", *, as_json: bool, files: "
             console.print(f"{one.label}: trial {one.best.index}, {_settings(one.best)}", soft_wrap=True)
         if one.importance:
             shares = ", ".join(f"{field.partition('.')[2]} {100 * share:.0f}\u00a0%" for field, share in one.importance.items())
-            console.print(f"  what the best tenth depends on (PED-ANOVA): {shares}", soft_wrap=True)
+            console.print(f"  importance for the best tenth (PED-ANOVA): {shares}", soft_wrap=True)
         elif one.best is not None:
-            console.print(
-                f"  what the best tenth depends on: needs {FEWEST} trials or more, and settings that all of them have", soft_wrap=True
-            )
+            console.print(f"  importance: needs at least {FEWEST} trials, and settings that all of them have", soft_wrap=True)
         for index, reason in one.failed.items():
             console.print(f"  trial {index} failed: {reason}", soft_wrap=True)
     if order := _order(result):
-        console.print(f"with {order} settings and values depend on the order in which trials ended", soft_wrap=True)
+        console.print(f"with {order}, results depend on the order in which trials ended", soft_wrap=True)
     for path in files or []:
         console.print(f"figure: {path}", soft_wrap=True)
     where = shlex.quote(str(place.folder)) if place.storage.file else f"{place.name} --storage {shlex.quote(place.storage.shown)}"
     if not all(one.is_over for one in result.configurations):
-        console.print(f"not finished; go on with: highway search {where}{'' if place.storage.file else ' --join'}", soft_wrap=True)
+        console.print(f"not finished; continue with: highway search {where}{'' if place.storage.file else ' --join'}", soft_wrap=True)
     elif result.best():
         console.print(f"next: highway search best {where} > run.toml", soft_wrap=True)
 
@@ -118,7 +116,7 @@ def _objective(result: "StudyResult") -> str:
 
 
 def _print_configurations(result: "StudyResult") -> None:
-    """A row for each; what happened nowhere has no column."""
+    """Print a row for each configuration; columns for pruned, diverged and failed trials appear only if there are any."""
     from highwaynet.search.results import TOP
 
     known = result.configurations
@@ -140,7 +138,7 @@ def _print_configurations(result: "StudyResult") -> None:
 
 
 def _mean_of_best(one: "ConfigurationResult") -> str:
-    """Of the ten best, or of as many as there are, which is said."""
+    """Return mean ± std of the ten best; if there are fewer, with their number."""
     from highwaynet.search.results import TOP
 
     if one.top_mean is None or one.top_std is None:

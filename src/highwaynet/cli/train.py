@@ -28,22 +28,22 @@ def train_command(
         list[str] | None,
         typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Set any field of the run's spec; repeatable."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run directory to make; by default a folder below runs/.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run directory to create; by default a folder in runs/.")] = None,
     seeds: Annotated[
         int | None,
         typer.Option(min=1, max=1000, help="Train this many networks that differ only in their seed, and report best (mean ± std)."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, or begin it where there is none yet.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run, or start it if there is none yet.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in that directory.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     **flags: Any,
 ) -> None:
-    """Train a network and leave everything about it in a run directory.
+    """Train a network and write everything about it to a run directory.
 
     Example: highway train --network fc-highway --depth 50 --epochs 30
 
-    Settings come from the TOML file, then the flags, then --set; the spec.toml of a run repeats it. An interrupted run goes on with
-    `highway train RUN --resume`, and ends with the same numbers. On several processes: torchrun --nproc-per-node 4 -m highwaynet train ...
+    Settings come from the TOML file, then the flags, then --set; the spec.toml of a run repeats it. `highway train RUN --resume` continues
+    an interrupted run, with the same results. For several processes: torchrun --nproc-per-node 4 -m highwaynet train ...
     """
     use_data_root(data_root)
     spec = gather_spec(config, texts_of(flags), set_ or [])

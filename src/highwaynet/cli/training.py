@@ -1,4 +1,4 @@
-"""What `highway train` does once its spec is known: one run, or one for each of several seeds."""
+"""The work of `highway train`: one run, or one for each of several seeds."""
 
 import shlex
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Way:
-    """How a run begins, and in which company."""
+    """How a run starts, and which processes take part."""
 
     overwrite: bool
     resume: bool
@@ -26,16 +26,16 @@ class Way:
 
 
 def choose_path(world: "World", spec: RunSpec, *, resume: bool, ending: str | None) -> str:
-    """Where the run goes, if the user does not say; processes that torchrun starts anew go where the first ones went."""
+    """Choose the run directory if the user does not name one; processes restarted by torchrun use that of the first ones."""
     path = world.recall("path") or str(default_path(spec, existing=resume, ending=ending))
     if resume and not Path(path).exists():
-        raise InputError(f"--resume: there is no run at {path}; name the one that is meant, as in highway train RUN --resume")
+        raise InputError(f"--resume: there is no run at {path}; name the run, as in highway train RUN --resume")
     world.remember("path", path)
     return path
 
 
 def train_one(spec: RunSpec, path: Path, way: Way) -> dict[str, Any]:
-    """Train one network; the answer names its run and its last epoch."""
+    """Train one network; return its run and its last epoch."""
     from highwaynet.training.interruption import InterruptedRunError, Interruption
 
     with Interruption() as stop:
@@ -67,7 +67,7 @@ def _train(spec: RunSpec, path: Path, way: Way, stop: "Interruption") -> "RunDir
 
 
 def train_several(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str, Any]:
-    """Train one network for each seed, from the spec's own on, in folders of their own; the answer has their scores on the test part."""
+    """Train one network for each seed, starting with that of the spec, each in its own folder; return their test scores."""
     from highwaynet.cli.progress import TrainingProgress
     from highwaynet.training.interruption import InterruptedRunError, Interruption
     from highwaynet.training.several import train_seeds
@@ -89,7 +89,7 @@ def train_several(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str
 
 
 def print_answer(answer: dict[str, Any]) -> None:
-    """The answer for people, and what they may want to do next."""
+    """Print the result, and commands for the next steps."""
     place = shlex.quote(answer["run"])
     if "summary" in answer:
         console.print(f"{answer['summary']}\nruns: {place}\nnext: highway runs {place}\n      highway report {place}/seed*", soft_wrap=True)

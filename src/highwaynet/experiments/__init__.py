@@ -1,1 +1,1 @@
-"""The paper's claims: which runs, which records, which figure, what counts as reproduced."""
+"""The claims of the paper: their runs, rules, numbers and figures."""

@@ -1,4 +1,4 @@
-"""What is written down about a claim: the rules before the runs, and what they came to. Nothing in it depends on the clock."""
+"""Records of a claim: the rules before the runs, and the results. Nothing in them depends on the clock."""
 
 from pathlib import Path
 from typing import Literal
@@ -16,11 +16,11 @@ class RuleText(Spec):
     """A rule, as it was written before the runs."""
 
     name: str
-    """Short."""
+    """A short name."""
     paper: str
     """What the paper says."""
     text: str
-    """When that is reproduced."""
+    """When this counts as reproduced."""
 
 
 class PlanRecord(Spec):
@@ -31,13 +31,13 @@ class PlanRecord(Spec):
     claim: str
     """Its name."""
     scale: Scale
-    """How large it is run."""
+    """The scale at which it is run."""
     rules: tuple[RuleText, ...]
-    """How it will be judged."""
+    """The rules by which it will be judged."""
     runs: dict[str, str]
-    """Its runs by label: a checksum of what each computes."""
+    """For each run, by label, a checksum of what it computes."""
     there: tuple[str, ...]
-    """Those that were made or begun before this was written, for another claim or purpose."""
+    """Runs that existed before this was written, made for another claim or purpose."""
 
 
 class RunRecord(Spec):
@@ -48,54 +48,54 @@ class RunRecord(Spec):
     status: Literal["finished", "diverged"]
     """How it ended."""
     epochs: int
-    """How long it was trained."""
+    """Number of epochs."""
 
 
 class RuleRecord(RuleText):
-    """A rule, and what it came to."""
+    """A rule and its result."""
 
     verdict: Verdict
-    """What it came to."""
+    """The verdict."""
     found: str
-    """The numbers that decide."""
+    """The numbers that decided."""
     written_before: bool
-    """Whether it stood in plan.json like this before any of the runs was made."""
+    """Whether plan.json had the rule in this form before any of the runs was made."""
 
 
 class RowRecord(Spec):
-    """A number of the paper beside ours."""
+    """A number of the paper, and ours."""
 
     what: str
     """What it measures."""
     paper: str
-    """There."""
+    """The number in the paper."""
     here: str
-    """Here."""
+    """Our number."""
 
 
 class ClaimRecord(Spec):
-    """record.json: what a claim came to."""
+    """record.json: the results of a claim."""
 
     schema_version: Literal[1] = 1
     """Version of this format."""
     claim: str
     """Its name."""
     title: str
-    """What it is."""
+    """Its title."""
     paper: str
-    """What it shows in the paper."""
+    """What the paper says."""
     scale: Scale
-    """How large it was run."""
+    """The scale at which it was run."""
     verdict: Verdict
-    """All rules together."""
+    """The verdict on the claim."""
     rules: tuple[RuleRecord, ...]
-    """The rules one by one."""
+    """The rules and their verdicts."""
     rows: tuple[RowRecord, ...]
-    """Numbers beside the paper's."""
+    """Numbers to compare with the paper's."""
     runs: tuple[RunRecord, ...]
-    """What was run."""
+    """The runs."""
     made_before: int
-    """How many of the runs were there before the rules were written."""
+    """How many of the runs existed before the rules were written."""
     note: str
     """What differs from the paper at this scale."""
     figures: tuple[str, ...]
@@ -103,7 +103,7 @@ class ClaimRecord(Spec):
 
 
 def rule_texts(claim: Claim) -> tuple[RuleText, ...]:
-    """The rules of a claim as they are now."""
+    """Return the current rules of a claim."""
     return tuple(RuleText(name=rule.name, paper=rule.paper, text=rule.text) for rule in claim.rules)
 
 
@@ -113,27 +113,27 @@ def save(folder: Path, name: str, record: Spec) -> None:
 
 
 def load_plan(folder: Path) -> PlanRecord | None:
-    """What was decided before the runs; None where nothing was."""
+    """Read plan.json; None if there is none."""
     path = folder / PLAN
     return parsed(PlanRecord, read_text(path), str(path)) if path.is_file() else None
 
 
 def load_claim(folder: Path) -> ClaimRecord | None:
-    """What a claim came to; None where it was not run."""
+    """Read record.json; None if there is none."""
     path = folder / RECORD
     return parsed(ClaimRecord, read_text(path), str(path)) if path.is_file() else None
 
 
 def check_folder(folder: Path, claim: Claim, scale: Scale) -> None:
-    """Raise InputError where a folder cannot be this claim's at this scale."""
+    """Raise InputError if a folder cannot be used for this claim at this scale."""
     for path in (folder, folder.parent, folder.parent / RUNS):
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a file: name another folder with --out")
     try:
         plan = load_plan(folder)
     except InputError as error:
-        raise InputError(f"{error} (remove {folder}, and the same command writes it again; the runs are elsewhere)") from error
+        raise InputError(f"{error} (remove {folder}, and the same command writes it again; this does not remove runs)") from error
     if plan is None and folder.is_dir() and not all(is_leftover(path) for path in folder.iterdir()):
-        raise InputError(f"{folder} has no {PLAN}, but holds something: name another folder with --out, or remove it")
+        raise InputError(f"{folder} is not empty and has no {PLAN}: name another folder with --out, or remove it")
     if plan is not None and (plan.claim, plan.scale) != (claim.name, scale):
-        raise InputError(f"{folder} holds {plan.claim} at scale {plan.scale}: name another folder with --out, or remove it")
+        raise InputError(f"{folder} has {plan.claim} at scale {plan.scale}: name another folder with --out, or remove it")

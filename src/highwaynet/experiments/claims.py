@@ -1,7 +1,7 @@
-"""What a claim of the paper is made of. Free of torch.
+"""The parts of a claim. Does not import torch.
 
-A claim knows which runs it needs at each scale, by which rules they are judged, which numbers stand beside the paper's, and how it is
-drawn. Rules, numbers and figures see nothing but the evidence: what is kept of the runs.
+A claim defines its runs at each scale, the rules by which they are judged, the numbers to compare with the paper's, and its figures. Rules,
+numbers and figures see only the evidence: what is kept of the runs.
 """
 
 import math
@@ -27,20 +27,20 @@ class Run:
     """A run that a claim needs."""
 
     label: str
-    """Names it among the claim's, for instance highway-100."""
+    """Its name within the claim, for instance highway-100."""
     spec: RunSpec
-    """What is trained."""
+    """Its settings."""
     analyses: tuple[Analysis, ...] = ()
-    """What the trained network is asked."""
+    """The questions to ask of the trained network."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a rule came to."""
+    """The result of a rule."""
 
     verdict: Verdict
     found: str
-    """The numbers that decide."""
+    """The numbers that decided."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class Rule:
     """When a finding of the paper counts as reproduced. Written before the runs, and stored with them."""
 
     name: str
-    """Short, for the table."""
+    """A short name, for tables."""
     paper: str
     """What the paper says."""
     text: str
-    """When that is reproduced, and when partly."""
+    """When this counts as reproduced, and when as partly reproduced."""
     judge: Callable[["Evidence"], Outcome]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A number of the paper beside ours."""
+    """A number of the paper, and ours."""
 
     what: str
     paper: str
@@ -78,32 +78,32 @@ class Claim:
     """A figure or table of the paper, or a sentence in it."""
 
     name: str
-    """What users type."""
+    """Its name in commands."""
     title: str
-    """What it is."""
+    """Its title."""
     paper: str
-    """What it shows there, in a sentence."""
+    """What the paper says, in a sentence."""
     plan: Callable[[Scale, int | None], tuple[Run, ...]]
-    """The runs at a scale, with so many seeds (None: as many as usual); none where it is not run at this scale."""
+    """Returns the runs at a scale with this many seeds (None: the default number); empty if the claim is not run at this scale."""
     rules: tuple[Rule, ...]
     draw: Callable[["Evidence"], Mapping[str, tuple["Figure", str]]]
-    """Figures with their captions, by the name of their file."""
+    """Draws figures; returns them with their captions, by file name."""
     rows: Callable[["Evidence"], list[Row]] = _no_rows
-    """Numbers beside the paper's."""
+    """Returns numbers to compare with the paper's."""
     notes: Mapping[Scale, str] = field(default_factory=dict)
     """What differs from the paper at a scale, or why it is not run there."""
     source: str = "the paper"
-    """Who claims it."""
+    """The publication that makes the claim."""
     seen: str = ""
-    """Similar runs that were known when the rules were written, so that they may have shaped them."""
+    """Similar runs that were known when the rules were written, and may have influenced them."""
     short: str = ""
-    """What it says, in a few words: a cell of the table of all claims."""
+    """The claim in a few words, for the table of all claims."""
     headline: Callable[["Evidence"], str] = _no_headline
-    """What the runs show about that, in a few words: the cell beside it."""
+    """Returns the result in a few words, for the same table."""
 
 
 def overall(verdicts: list[Verdict]) -> Verdict:
-    """The verdict on a claim from those on its rules.
+    """Combine the verdicts on the rules of a claim to one.
 
     >>> overall(["reproduced", "reproduced"]), overall(["reproduced", "not run"]), overall(["not reproduced", "not reproduced"])
     ('reproduced', 'partly', 'not reproduced')
@@ -117,17 +117,17 @@ def overall(verdicts: list[Verdict]) -> Verdict:
 
 
 def at_least(value: float, whole: float, part: float) -> Verdict:
-    """Reproduced from one threshold on, partly from a lower one on."""
+    """Return reproduced from `whole` on, partly from `part` on."""
     return "reproduced" if value >= whole else "partly" if value >= part else "not reproduced"
 
 
 def at_most(value: float, whole: float, part: float) -> Verdict:
-    """Reproduced up to one threshold, partly up to a higher one."""
+    """Return reproduced up to `whole`, partly up to `part`."""
     return at_least(-value, -whole, -part)
 
 
 def counted(holds: list[bool], partly: int = 1) -> Verdict:
-    """Reproduced where all hold, partly where at least so many do; not run where there is nothing to hold.
+    """Return reproduced if all conditions hold, partly if at least `partly` of them do, not run if there are none.
 
     >>> counted([True, True]), counted([True, False]), counted([False, False]), counted([])
     ('reproduced', 'partly', 'not reproduced', 'not run')
@@ -136,7 +136,7 @@ def counted(holds: list[bool], partly: int = 1) -> Verdict:
 
 
 def at_best_partly(verdict: Verdict) -> Verdict:
-    """Where the evidence, or the measure, cannot carry more.
+    """Limit a verdict to partly, for evidence or measures that do not support more.
 
     >>> at_best_partly("reproduced"), at_best_partly("not reproduced")
     ('partly', 'not reproduced')
@@ -145,7 +145,7 @@ def at_best_partly(verdict: Verdict) -> Verdict:
 
 
 def ratio(loss: float, other: float) -> float:
-    """How many times the other loss a loss is; no number where both are infinite.
+    """Return `loss` / `other`; NaN if both are infinite.
 
     >>> ratio(3.0, 2.0), ratio(1.0, 0.0), ratio(0.0, 0.0)
     (1.5, inf, 1.0)
@@ -156,7 +156,7 @@ def ratio(loss: float, other: float) -> float:
 
 
 def times(factor: float) -> str:
-    """A ratio in words.
+    """Return a ratio in words.
 
     >>> times(1234.5), times(1.23), times(float("nan"))
     ('1,234 times', '1.2 times', 'no number of times')

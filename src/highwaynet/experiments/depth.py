@@ -1,4 +1,4 @@
-"""Why deep plain networks fail (the 2021 report), 1000 layers, and that a negative gate bias is enough."""
+"""Claims on depth: why deep plain networks fail (the 2021 report), 1000 layers, and negative gate biases."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from highwaynet.experiments.evidence import Evidence
 
 TRAINED = 0.5
-"""A network trains if its training loss falls below."""
+"""A network counts as trained if its training loss falls below this."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Case:
     init: str
     paper: str
     failure: str = ""
-    """What it is said to suffer from."""
+    """The failure that the report names; empty if it trains."""
     stays: bool = False
-    """Whether the variance of its outputs is said to stay."""
+    """Whether the variance of its outputs stays the same, according to the report."""
 
     def judge(self, evidence: "Evidence") -> Outcome:
-        """Whether it trains, what is named, and whether the variance stays."""
-        if not evidence[self.label].finished:  # nothing can be named of a network that is not there
+        """Judge whether it trains, which failure is found, and whether the variance stays the same."""
+        if not evidence[self.label].finished:  # there is no trained network to analyse
             return Outcome("partly" if self.failure else "not reproduced", "the run diverged")
         start, accuracy = self.flow(evidence).start, self.accuracy(evidence)
         failures = [finding.partition(":")[0] for finding in start.findings]
@@ -52,11 +52,11 @@ class Case:
         return Outcome(counted(true), found)
 
     def flow(self, evidence: "Evidence") -> FlowRecord:
-        """Activations and gradients by layer, of a run that did not diverge."""
+        """Return activations and gradients by layer; the run must not have diverged."""
         return evidence[self.label].record("flow", FlowRecord)
 
     def accuracy(self, evidence: "Evidence") -> float:
-        """On the training data, in the last epoch."""
+        """Return the training accuracy of the last epoch."""
         return evidence[self.label].history[-1].train_accuracy or 0.0
 
 
@@ -231,13 +231,13 @@ def _grid_plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
 
 
 def _end(evidence: "Evidence", init: str, activation: str, bias: float) -> float:
-    """The lowest training loss with either learning rate; infinite where both diverged."""
+    """Return the lowest training loss over the learning rates; infinity if all runs diverged."""
     labels = (_grid_label(init, activation, bias, rate) for rate in RATES)
     return min((evidence[label].best_loss for label in labels if label in evidence), default=math.inf)
 
 
 def _trains(evidence: "Evidence", biases: tuple[float, ...]) -> dict[tuple[str, str], bool]:
-    """Whether each pair of initialisation and activation trains with one of these gate biases."""
+    """Return whether each pair of initialisation and activation trains with one of these gate biases."""
     pairs = product(INITS, ACTIVATIONS)
     return {pair: any(_end(evidence, *pair, bias) < TRAINED for bias in biases) for pair in pairs}
 

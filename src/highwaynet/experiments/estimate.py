@@ -1,4 +1,4 @@
-"""How long runs will take on this machine, from a few timed steps of the training loop itself."""
+"""Estimates of how long runs take on this machine, from a few timed steps of the training loop."""
 
 import math
 import tempfile
@@ -17,36 +17,36 @@ from highwaynet.training.loop import train
 from highwaynet.training.watcher import Watcher
 
 WARM = 3
-"""Steps that are not counted: memory is fetched, kernels are chosen."""
+"""Warm-up steps that are not timed."""
 STEPS = 10
-"""Steps that are counted, at least."""
+"""Minimum number of timed steps."""
 SECONDS = 0.5
-"""Time that is counted, at least, as long as the run has steps."""
+"""Minimum timed seconds, unless the run ends before."""
 BESIDE = 1.15
-"""What an epoch takes beside its steps: evaluation, saving, the beginning."""
+"""Factor for the time of an epoch besides its steps: evaluation, saving, start-up."""
 START = {"gate_bias", "init", "init_std"}
-"""Settings of a network that say how it starts, and cost no time."""
+"""Settings of the initialisation, which do not change the time."""
 
 
 class _EnoughError(Exception):
-    """The steps were timed."""
+    """Enough steps have been timed."""
 
 
 class Clock(Watcher):
-    """Times the steps of a run, and ends it."""
+    """Watcher that times the steps of a run, and then ends it."""
 
     def __init__(self) -> None:
         self.samples = 0
         self._ends: list[float] = []
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
-        """Training begins."""
+        """Start the clock."""
         self.samples = data.train
         self._ends = [time.perf_counter()]
 
     def step(self, samples: int) -> None:
-        """A step was taken."""
-        if torch.cuda.is_initialized():  # a GPU is told what to do long before it has done it
+        """Record the time; raise `_EnoughError` after enough steps."""
+        if torch.cuda.is_initialized():  # GPUs compute asynchronously
             torch.cuda.synchronize()
         self._ends.append(time.perf_counter())
         if len(self._ends) > WARM + STEPS and self._ends[-1] - self._ends[WARM] >= SECONDS:
@@ -54,13 +54,13 @@ class Clock(Watcher):
 
     @property
     def seconds(self) -> float:
-        """Of a step: the first ones count only where there are no others; 0 where the run diverged in its first."""
+        """Mean seconds of a step, without warm-up steps if there are others; 0 if the run diverged in its first step."""
         ends = self._ends[WARM:] if len(self._ends) > WARM + 1 else self._ends
         return (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else 0.0
 
 
 def seconds_of(spec: RunSpec) -> tuple[float, int]:
-    """What a step takes here with one thread, and how many steps an epoch has."""
+    """Return the seconds of a step on this machine with one thread, and the number of steps of an epoch."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder, suppress(_EnoughError, DivergenceError):
         train(with_training(spec, threads=1, tensorboard=False), Path(folder) / "run", watcher=clock)
@@ -68,9 +68,9 @@ def seconds_of(spec: RunSpec) -> tuple[float, int]:
 
 
 def estimate(left: list[tuple[Run, int]], workers: int, tell: Callable[[str], None] = lambda sentence: None) -> float:
-    """Seconds until runs are done, each with so many epochs left, so many at a time.
+    """Estimate the seconds until all runs are done, given the epochs left of each, with `workers` runs at a time.
 
-    Runs that differ in nothing that costs time are timed once.
+    Runs that differ only in settings without effect on the time are timed once.
     """
     known: dict[str, float] = {}
     costs = []

@@ -1,4 +1,4 @@
-"""What runs left behind, as rules and figures see it: specs, curves and records, no weights."""
+"""Evidence: what rules and figures see of runs, which is specs, curves and records, but no weights."""
 
 import math
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ Status = Literal["finished", "diverged"]
 
 
 def stored_as(question: Analysis) -> str:
-    """The name of an answer's record; claims ask about the training data."""
+    """Return the name of a question's record; claims use the training data."""
     return EVALUATION if question == EVALUATION else QUESTIONS[question].stored_as()
 
 
 class RunEvidence:
-    """One run.
+    """The evidence of one run.
 
     Args:
         label: Its name in the claim.
@@ -38,17 +38,17 @@ class RunEvidence:
 
     @property
     def finished(self) -> bool:
-        """Whether it was trained to its end, so that the network could be asked."""
+        """Whether training finished, so that the network could be analysed."""
         return self.status == "finished"
 
     @cached_property
     def spec(self) -> RunSpec:
-        """What was trained."""
+        """Settings of the run."""
         return self._run.read_spec()
 
     @cached_property
     def history(self) -> list[EpochRecord]:
-        """Its epochs; none where it diverged in the first. Raises InputError where a finished run lacks some."""
+        """Its epochs; empty if it diverged in the first. Raises InputError if epochs of a finished run are missing."""
         history = self._run.read_history()
         training = self.spec.training
         if self.finished and training.patience is None and len(history) != training.epochs:
@@ -62,26 +62,26 @@ class RunEvidence:
 
     @property
     def lowest_loss(self) -> float:
-        """Of all epochs, also of those before it diverged; infinite where there was none."""
+        """The lowest training loss of all epochs, also of a run that diverged later; infinity if there are no epochs."""
         return min(self.losses, default=math.inf)
 
     @property
     def best_loss(self) -> float:
-        """The lowest training loss; infinite where it diverged."""
+        """The lowest training loss; infinity if the run diverged."""
         return self.lowest_loss if self.finished else math.inf
 
     @property
     def test(self) -> Score:
-        """How well the trained network does on the test data."""
+        """Loss and metrics on the test data."""
         return self.record("evaluation", EvaluationRecord).test
 
     @property
     def parameters(self) -> int:
-        """How many numbers were trained."""
+        """Number of parameters."""
         return self.record("evaluation", EvaluationRecord).parameters
 
     def record(self, name: Analysis, kind: type[RecordT]) -> RecordT:
-        """The answer to a question; raises InputError where it is missing."""
+        """Return the record of a question; raises InputError if it is missing."""
         found = self._run.load_record(stored_as(name), kind)
         if found is None:
             raise InputError(f"{self._run.place} has no record {stored_as(name)}: run `highway reproduce` again")
@@ -105,7 +105,7 @@ class Evidence:
         return iter(self._runs.values())
 
     def labelled(self, beginning: str) -> list[RunEvidence]:
-        """The runs whose label is this word, or begins with it and a dash and a number (of a seed or a trial)."""
+        """Return the runs whose label is `beginning`, or `beginning`, a dash and a number (of a seed or a trial)."""
         return [
             run
             for label, run in self._runs.items()
@@ -114,21 +114,21 @@ class Evidence:
 
 
 Answers = dict[Analysis, Record]
-"""What a trained network was asked, and answered."""
+"""Records of a trained network, by question."""
 
 
 def kept_of(run: RunDirectory, answers: Answers) -> KeptRun:
-    """What a claim keeps of a run."""
+    """Return what a claim keeps of a run."""
     return KeptRun.of(run, {stored_as(question): answer for question, answer in answers.items()})
 
 
 def needs_data(run: RunDirectory, analyses: tuple[Analysis, ...]) -> bool:
-    """Whether a run that ended is still to be asked something."""
+    """Whether records of a finished run are missing, for which the data are needed."""
     return run.finished and not all(run.has_record(stored_as(name)) for name in analyses)
 
 
 def ask(run: RunDirectory, analyses: tuple[Analysis, ...]) -> Answers:
-    """Put the questions to a trained network; answers that are there and up to date are not made again."""
+    """Ask questions of a trained network; records that are up to date are reused."""
     if not analyses:
         return {}
     from highwaynet.analysis.collect import Study

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     Judge = Callable[[Evidence], Outcome]
 
 IDLE = 1.5
-"""A layer is idle if the loss without it is at most so many times the intact one."""
+"""A layer is idle if the loss without it is at most this many times the intact one."""
 
 
 @dataclass(frozen=True)
 class LookedAt:
-    """One of the two."""
+    """One of the two networks that the figures show."""
 
     label: str
-    """Of its run."""
+    """Label of its run."""
     title: str
     data: str
     gate_bias: float
     training: dict[str, Any]
     classes: tuple[int, int]
-    """Those that figure 3 shows."""
+    """The classes in figure 3."""
 
 
 MNIST = LookedAt("mnist", "MNIST", "mnist", -2.0, {"epochs": 60, "learning_rate": 0.1, "decay": 0.1}, (0, 7))
@@ -44,7 +44,7 @@ SMOKE = {"epochs": 5, "learning_rate": 0.1, "decay": 0.5}
 
 
 def _planner(analyses: tuple[Analysis, ...]) -> Callable[[Scale, int | None], tuple[Run, ...]]:
-    """The same two runs for all three figures. One seed is looked into: the first."""
+    """Return the plan: the same two runs for all three figures, with one seed."""
 
     def plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
         smoke = scale == "smoke"
@@ -71,7 +71,7 @@ def _lesions(evidence: "Evidence", network: LookedAt) -> LesionsRecord:
 
 
 def rank_correlation(values: Numbers) -> float:
-    """Of a number for each layer with the layer's own number (Spearman; equal numbers share their mean rank).
+    """Return Spearman's rank correlation of values by layer with the number of the layer; equal values share their mean rank.
 
     >>> rank_correlation(np.array([1.0, 2.0, 5.0])), rank_correlation(np.array([3.0, 2.0, 1.0])), rank_correlation(np.array([1.0, 1.0]))
     (1.0, -1.0, 0.0)
@@ -84,13 +84,13 @@ def rank_correlation(values: Numbers) -> float:
 
 
 def change_within(outputs: Numbers, first: int) -> float:
-    """Which share of the way from the first to the last block outputs lies in the first layers, for one sample."""
+    """Return the share of the total change of block outputs from layer to layer that is in the first layers, for one sample."""
     steps = np.abs(np.diff(outputs.astype(float), axis=0)).sum(axis=1)
     return float(steps[: first - 1].sum() / (steps.sum() or 1.0))
 
 
 def near(record: LesionsRecord, times: float) -> list[int]:
-    """The layers without which the loss is at most so many times the intact network's."""
+    """Return the layers without which the loss is at most `times` that of the intact network."""
     return [number for number, score in enumerate(record.closed, start=1) if score.loss <= times * record.intact.loss]
 
 
@@ -153,7 +153,7 @@ def _where_routes_part(evidence: "Evidence", network: LookedAt) -> Outcome:
 
 
 def _counts(record: LesionsRecord) -> str:
-    """How many layers are idle, by several measures."""
+    """Say how many layers are idle by several measures."""
     by_loss = ", ".join(f"{len(near(record, times))} within {times:g}" for times in (1.01, 1.1, 1.5, 2))
     same = sum(same_accuracy(record.intact, score) for score in record.closed)
     return f"of {len(record.closed)} layers {by_loss} times the intact loss; {same} within 0.1 points of the training accuracy"
@@ -196,7 +196,7 @@ def _rule(network: LookedAt, name: str, paper: str, text: str, judge: Callable[[
 
 
 def _finished(evidence: "Evidence") -> list[LookedAt]:
-    """Those of the two that can be looked into."""
+    """Return the networks whose runs did not diverge."""
     return [one for one in (MNIST, CIFAR) if evidence[one.label].finished]
 
 
@@ -317,7 +317,7 @@ def _idle(evidence: "Evidence", network: LookedAt) -> str:
 
 
 def _headline(text: str, join: str, number: Callable[["Evidence", LookedAt], str]) -> Callable[["Evidence"], str]:
-    """A sentence with a number of each network that did not diverge."""
+    """Return a function that fills `text` with a number for each network that did not diverge."""
     return lambda evidence: text.format(join.join(number(evidence, one) for one in _finished(evidence)) or "both diverged")
 
 

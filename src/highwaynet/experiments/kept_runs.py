@@ -1,6 +1,6 @@
-"""What is kept of a claim's runs: one file beside its record, runs.zip, with the members LABEL/FILE.
+"""The archive runs.zip with what is kept of a claim's runs; its members are LABEL/FILE.
 
-Claims that were reproduced with earlier versions have a folder runs/LABEL for each run instead, which is still read.
+Earlier versions wrote a folder runs/LABEL for each run instead; it can still be read.
 """
 
 import io
@@ -22,18 +22,18 @@ from highwaynet.runs.kept import KeptRun
 
 ARCHIVE = "runs.zip"
 MOST_BYTES = 512 * 2**20
-"""Of the archive, and of all members together; at the paper's scale they have less than a fifth of it."""
+"""Largest size of the archive, and of all members together; claims at scale paper need less than a fifth of it."""
 MOST_MEMBER_BYTES = 64 * 2**20
 MOST_MEMBERS = 30_000
 EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The time of every member: the first one that the format knows, so that equal files give equal bytes."""
+"""The time of every member, which is the earliest that the format allows, so that equal files give equal bytes."""
 WAY_OUT = "get the file again, or run `highway reproduce` again, which writes it again"
 
 _END = struct.Struct("<4s4H2LH")
 """The record at the end of an archive: mark, disks, numbers of members, length and position of the directory, length of a comment."""
 _ENTRY_BYTES = 46 + LONGEST_NAME
 """The longest entry of the directory that `pack` writes."""
-# What the standard library raises on damaged archives; RuntimeError if one needs what zipfile cannot do.
+# What the standard library raises for damaged archives; RuntimeError for features that zipfile does not support.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError)
 
 
@@ -41,13 +41,13 @@ def write_runs(folder: Path, runs: Mapping[str, KeptRun]) -> None:
     """Write the runs of a claim, by label, to its folder; a folder of kept runs from an earlier version is then removed."""
     path = folder / ARCHIVE
     content = pack({f"{label}/{name}": content for label, run in runs.items() for name, content in run.files.items()})
-    unpack(content, path)  # what could not be read again does not replace what is there
+    unpack(content, path)  # an archive that cannot be read must not replace an existing one
     write_atomically(path, content)
     _remove_old_runs(folder / RUNS)
 
 
 def read_runs(folder: Path, labels: Iterable[str]) -> dict[str, KeptRun]:
-    """The runs of a claim with these labels; raises InputError if one is missing, or the archive is damaged."""
+    """Return the runs of a claim with these labels; raises InputError if one is missing, or the archive is damaged."""
     path, wanted = folder / ARCHIVE, list(labels)
     if not path.exists():
         if not (folder / RUNS).is_dir():
@@ -63,7 +63,7 @@ def read_runs(folder: Path, labels: Iterable[str]) -> dict[str, KeptRun]:
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """The archive with these files: the same bytes for the same files, whenever and by whomever it is made (with the same zlib)."""
+    """Return an archive with these files; the same files give the same bytes (with the same version of zlib)."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name in sorted(files):
@@ -75,7 +75,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(content: bytes, path: Path) -> dict[str, bytes]:
-    """The files in an archive by name. Nothing that it announces is trusted, and nothing is written to disk.
+    """Return the files in an archive by name. Its metadata are not trusted, and nothing is written to disk.
 
     Args:
         content: The archive.
@@ -113,7 +113,7 @@ def _read(path: Path) -> bytes:
 
 
 def _check_end(content: bytes, path: Path) -> None:
-    """Refuse archives whose directory zipfile would need much memory for, and those with anything before or after what `pack` writes."""
+    """Refuse archives with a directory too large for memory, or with anything before or after what `pack` writes."""
     mark, *_, members, length, position, comment = _END.unpack(content[-_END.size :])
     if mark != b"PK\5\6" or comment or position + length + _END.size != len(content) or content[-_END.size - 20 :].startswith(b"PK\6\7"):
         raise zipfile.BadZipFile("its end is not where it should be")
@@ -123,7 +123,7 @@ def _check_end(content: bytes, path: Path) -> None:
 
 def _check(member: zipfile.ZipInfo, path: Path) -> None:
     """Refuse a member that is not a plain file LABEL/FILE."""
-    name = member.orig_filename  # as it is stored; the other one may be cut off or replaced
+    name = member.orig_filename  # the stored name; `filename` may be cut off or replaced
     shown = f"{path} holds {name[:80]!r}, which"
     if stat.S_IFMT(member.external_attr >> 16) not in {0, stat.S_IFREG} or member.is_dir():
         raise InputError(f"{shown} is not a plain file: {WAY_OUT}")
@@ -142,7 +142,7 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int, path:
     if member.file_size > limit:
         raise _too_large(path)
     with archive.open(member) as stream:
-        content = stream.read(limit + 1)  # to its end, where the checksum is compared, but never more than the limit
+        content = stream.read(limit + 1)  # up to the end, where the checksum is compared, but not beyond the limit
     if len(content) > limit:
         raise _too_large(path)
     if len(content) != member.file_size:
@@ -156,7 +156,7 @@ def _too_large(path: Path) -> InputError:
 
 
 def _remove_old_runs(folder: Path) -> None:
-    """Remove the kept runs of an earlier version; a run directory with weights, which somebody may have put there, stays."""
+    """Remove the kept runs of an earlier version; a run directory with weights, which a user may have put there, is kept."""
     if not folder.is_dir() or folder.is_symlink():
         return
     try:
@@ -165,5 +165,5 @@ def _remove_old_runs(folder: Path) -> None:
                 shutil.rmtree(path)
     except OSError as error:
         raise cannot("remove", folder, error) from error
-    with suppress(OSError):  # something else lies there
+    with suppress(OSError):  # the folder is not empty
         folder.rmdir()

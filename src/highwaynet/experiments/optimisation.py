@@ -1,4 +1,4 @@
-"""Figure 1, and that highway networks converge faster: MNIST, 10 to 100 layers, highway beside plain."""
+"""Figure 1, and the claim of faster convergence: highway and plain networks with 10 to 100 layers on MNIST."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,8 +33,8 @@ DEPTHS = {"smoke": (10, 20), "laptop": (10, 20, 50, 100), "paper": (10, 20, 50, 
 KINDS = ("highway", "plain")
 TOP = 10
 FAST = 0.01
-"""A training loss that tells how fast a network converges."""
-# The 2021 report's raw losses after 400 epochs; its file of the 20-layer highway network is a copy of another one.
+"""The training loss used to compare how fast networks converge."""
+# Raw losses of the 2021 report after 400 epochs; its file for the 20-layer highway network is a copy of another one.
 REPORT_2021 = {
     ("highway", 10): 1.8e-5,
     ("highway", 50): 1.4e-5,
@@ -47,9 +47,10 @@ REPORT_2021 = {
 
 
 def _plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
-    """Labels: left-highway-10-NUMBER (the settings' ranks, for each seed) and right-highway-10-RANK; at scale paper all-highway-10-TRIAL.
+    """Plan the runs.
 
-    From the last both panels choose.
+    Labels are left-highway-10-NUMBER (ranks of the settings, for each seed) and right-highway-10-RANK. At scale paper they are
+    all-highway-10-TRIAL, from which both panels choose.
     """
     if scale == "smoke":
         return tuple(_smoke(seeds or 1))
@@ -88,13 +89,13 @@ def _smoke(seeds: int) -> Iterable[Run]:
 
 
 def _candidates(evidence: "Evidence", panel: str, kind: str, depth: int) -> list["RunEvidence"]:
-    """The runs from which a panel chooses, the best first."""
+    """Return the runs from which a panel chooses, the best first."""
     candidates = evidence.labelled(f"all-{kind}-{depth}") or evidence.labelled(f"{panel}-{kind}-{depth}")
     return sorted(candidates, key=lambda run: run.best_loss)
 
 
 def _panel(evidence: "Evidence", panel: str, kind: str, depth: int) -> list["RunEvidence"]:
-    """The runs of a panel, the best first."""
+    """Return the runs of a panel, the best first."""
     return _candidates(evidence, panel, kind, depth)[: 1 if panel == "left" else TOP]
 
 
@@ -104,21 +105,21 @@ def _best(evidence: "Evidence", kind: str, depth: int) -> "RunEvidence":
 
 @dataclass(frozen=True)
 class _Level:
-    """How low the runs of a kind and depth come in a panel."""
+    """The loss that the runs of a kind and depth reach in a panel."""
 
     name: str
     loss: float
-    """The mean of the lowest training losses of those that did not diverge; where all did, the lowest before that."""
+    """Mean of the lowest training losses of the runs that did not diverge; if all did, the lowest before they diverged."""
     runs: int
-    """Left those of which the best one counts, right those whose mean is taken."""
+    """Number of runs: on the left those from which the best is taken, on the right those that are averaged."""
     diverged: int
-    """Among these."""
+    """How many of these diverged."""
     uncertain: bool
-    """Whether one that counts diverged, which says too little about how low it would have come."""
+    """Whether a run that counts diverged, so that it is unknown how low its loss would have become."""
 
     @property
     def number(self) -> str:
-        """In words."""
+        """The loss and the number of diverged runs in words."""
         lost = f"{self.diverged} of {self.runs} diverged" if self.runs > 1 else "diverged"
         if math.isinf(self.loss):
             return lost
@@ -129,7 +130,7 @@ class _Level:
 
 
 def _levels(evidence: "Evidence", panel: str, kind: str) -> list[_Level]:
-    """One for each depth."""
+    """Return the level of each depth."""
     levels = []
     for depth in DEPTHS[evidence.scale]:
         runs = _panel(evidence, panel, kind, depth)
@@ -142,7 +143,7 @@ def _levels(evidence: "Evidence", panel: str, kind: str) -> list[_Level]:
 
 
 def _outcome(verdict: Verdict, levels: Sequence[_Level], more: str = "") -> Outcome:
-    """In words; at best partly where a level is uncertain."""
+    """Return the outcome with the levels in words; at best partly if a level is uncertain."""
     known = at_best_partly(verdict) if any(level.uncertain for level in levels) else verdict
     return Outcome(known, ", ".join(map(str, levels)) + more)
 
@@ -248,7 +249,7 @@ def _draw(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
 
 
 def _mean_curve(runs: Sequence["RunEvidence"]) -> list[float]:
-    """Over those that ended well: a mean over runs of which one ended early would end there too."""
+    """Return the mean curve of the runs that did not diverge; one that ended early would cut it short."""
     losses = [run.losses for run in runs if run.finished] or [runs[0].losses]
     return [sum(epoch) / len(losses) for epoch in zip(*losses, strict=False)]
 
@@ -289,7 +290,7 @@ FIG1 = Claim(
 
 
 def _epochs_until(run: "RunEvidence", loss: float) -> float:
-    """The first epoch whose training loss is below; infinite where there is none."""
+    """Return the first epoch with a training loss below `loss`; infinity if there is none."""
     return next((number for number, value in enumerate(run.losses, start=1) if value < loss), math.inf)
 
 
@@ -299,7 +300,7 @@ def _word(run: "RunEvidence") -> str:
 
 
 def _pairs(evidence: "Evidence") -> dict[int, tuple["RunEvidence", "RunEvidence"]]:
-    """The best highway and the best plain run of each depth."""
+    """Return the best highway and the best plain run of each depth."""
     return {depth: (_best(evidence, "highway", depth), _best(evidence, "plain", depth)) for depth in DEPTHS[evidence.scale]}
 
 

@@ -1,4 +1,4 @@
-"""Runs that are there already, whoever made them: a run with the same spec is not made twice."""
+"""Existing runs that claims can use: a run with the same spec is not made twice."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -14,15 +14,15 @@ from highwaynet.runs.spec import SPEC, RunSpec
 from highwaynet.runs.training_spec import TrainingSpec
 
 RUNS = "runs"
-"""The folder of all claims' runs."""
+"""The folder with the runs of all claims."""
 INDIFFERENT = marked(TrainingSpec, Mark.INDIFFERENT)
 """Training settings that do not change what a run computes."""
 
 
 def key_of(spec: RunSpec) -> str:
-    """The same for runs that compute the same; settings that are added later do not change it, as long as they keep their default."""
+    """Return a key that is the same for runs that compute the same; settings added in later versions do not change it at their default."""
     values = spec.model_dump(mode="json", exclude_defaults=True)
-    # Where a run goes back to, its checkpoints decide.
+    # With rewinding, checkpoints decide to which step a run returns.
     indifferent = INDIFFERENT - ({"checkpoint"} if spec.training.on_divergence == "rewind" else set())
     values["training"] = {name: value for name, value in values.get("training", {}).items() if name not in indifferent}
     return sha256(json.dumps(values, sort_keys=True).encode())
@@ -32,8 +32,8 @@ class Pool:
     """All runs below some folders.
 
     Args:
-        folder: Where new runs go.
-        others: Folders in which runs may lie that can be used as they are.
+        folder: Folder for new runs.
+        others: Folders with existing runs to use.
     """
 
     def __init__(self, folder: Path, others: Iterable[Path] = ()) -> None:
@@ -42,32 +42,32 @@ class Pool:
         self._known = dict(_usable(others))
 
     def path_of(self, run: Run) -> Path:
-        """Where a run is, or will be: its name tells what it is, and the runs of all claims share one folder."""
+        """Return where a run is, or will be; its name describes it, and the runs of all claims share one folder."""
         key = key_of(run.spec)
         if known := self._known.get(key) or self._own.get(key):
             return known
         return self._folder / f"{run.spec.network.name}-{run.spec.network.depth}-{run.spec.data.title.lower().replace(' ', '-')}-{key[:10]}"
 
     def is_done(self, run: Run) -> bool:
-        """Whether a run ended, well or not."""
+        """Whether a run has finished or diverged."""
         return has_ended(self.path_of(run))
 
     def is_from_elsewhere(self, run: Run) -> bool:
-        """Whether a run was made for another purpose."""
+        """Whether a run is in one of the other folders."""
         return key_of(run.spec) in self._known
 
 
 def has_ended(path: Path) -> bool:
-    """Whether the run there is finished, or diverged."""
+    """Whether the run at this path has finished or diverged."""
     run = RunDirectory(path)
     return (path / SPEC).is_file() and (run.finished or run.has_diverged)
 
 
 def _usable(folders: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-    """The runs below the folders that ended, by their keys."""
+    """Yield the runs below the folders that have finished or diverged, with their keys."""
     for folder in folders:
         if not folder.is_dir():
-            raise InputError(f"--reuse {folder}: no such folder")
+            raise InputError(f"--reuse {folder}: no such folder; name one with runs")
         for key, path in _readable(folder):
             with suppress(InputError):  # its events cannot be read
                 if has_ended(path):
@@ -75,8 +75,8 @@ def _usable(folders: Iterable[Path]) -> Iterator[tuple[str, Path]]:
 
 
 def _readable(folder: Path) -> Iterator[tuple[str, Path]]:
-    """All runs below the folder, by their keys."""
+    """Yield all runs below the folder, with their keys."""
     for path in sorted(folder.rglob(SPEC)):
-        with suppress(InputError):  # a spec of another version, or no run at all
+        with suppress(InputError):  # a spec of another version, or not a run
             run = RunDirectory.open(path.parent)
             yield key_of(run.read_spec()), run.path

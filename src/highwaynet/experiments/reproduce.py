@@ -1,4 +1,4 @@
-"""From a claim to its record: plan, runs, questions, judgement, figures. Everything that is there already is used as it is."""
+"""Reproducing a claim: plan, runs, analyses, verdict, figures. Existing results are reused."""
 
 import shutil
 import time
@@ -37,26 +37,26 @@ from highwaynet.training.suitability import SpecChecks
 
 FIGURES = "figures"
 PAUSE = 0.1
-"""Seconds between two looks whether somebody else is still writing."""
+"""Seconds between two attempts to lock the folder."""
 
 
 class Display(Protocol):
-    """Is told what happens."""
+    """Callbacks that follow the reproduction of a claim."""
 
     def note(self, sentence: str) -> None:
-        """Something that a person wants to know."""
+        """Called with a sentence for the user."""
         ...
 
     def show(self, standing: Standing) -> None:
-        """How far the runs are."""
+        """Called regularly, with the progress of the runs."""
         ...
 
 
 @dataclass(frozen=True)
 class Job:
-    """A claim that is to be reproduced.
+    """A claim to reproduce.
 
-    `out` has a folder for each claim and one for the runs of all; at another scale than laptop the claim's folder is called so too.
+    `out` has a folder for each claim, and one for the runs of all claims. Names of folders include the scale unless it is laptop.
     """
 
     claim: Claim
@@ -67,27 +67,27 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """The claim's folder."""
+        """The folder of the claim."""
         return self.out / folder_name(self.claim.name, self.scale)
 
     @cached_property
     def left(self) -> list[tuple[Run, int]]:
-        """The runs that are not done at the beginning, with the epochs that they need."""
+        """The runs that are not done when this is first read, with their remaining epochs."""
         return [(run, run.spec.training.epochs - epochs_done(self.pool.path_of(run))) for run in self.runs if not self.pool.is_done(run)]
 
 
 def folder_name(claim: str, scale: Scale) -> str:
-    """The folder of a claim at a scale."""
+    """Return the name of the folder of a claim at a scale."""
     return claim if scale == "laptop" else f"{claim}-{scale}"
 
 
 def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path], *, need_data: bool = True) -> Job:
-    """Find out what is to be run; raises InputError where the claim is not run at this scale, or the data that it needs are missing."""
+    """Plan a claim; raises InputError if it is not run at this scale, or if data that it needs are missing."""
     runs = claim.plan(scale, seeds)
     if not runs:
         raise InputError(f"{claim.name} is not run at scale {scale}: {claim.notes.get(scale, 'choose another one with --scale')}")
     if seeds is not None and claim.plan(scale, seeds + 1) == runs:
-        raise InputError(f"--seeds {seeds}: {claim.name} has seeds of its own at scale {scale}; leave it out")
+        raise InputError(f"--seeds {seeds}: {claim.name} has fixed seeds at scale {scale}; omit --seeds")
     job = Job(claim, scale, runs, out, Pool(out / RUNS, reuse))
     check_folder(job.folder, claim, scale)
     if need_data:
@@ -96,7 +96,7 @@ def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: lis
 
 
 def check_data(job: Job) -> None:
-    """Raise InputError where data are missing that are still needed."""
+    """Raise InputError if data that are still needed are missing."""
     fits = SpecChecks()
     for run in job.runs:
         if not job.pool.is_done(run) or needs_data(RunDirectory(job.pool.path_of(run)), run.analyses):
@@ -104,12 +104,12 @@ def check_data(job: Job) -> None:
 
 
 def seconds_left(job: Job, workers: int, display: Display) -> float:
-    """How long the runs will take."""
+    """Estimate how many seconds the remaining runs will take."""
     return estimate(job.left, workers, display.note)
 
 
 def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
-    """Run what is missing, and write the claim's record."""
+    """Make the missing runs, and write the record of the claim."""
     claim, folder = job.claim, job.folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
     with _alone_in(folder):
         if (now := load_plan(folder)) is None or now.runs != plan.runs:
             raise HighwayError(
-                f"another process began {claim.name} in {folder} with other runs: use another folder for one of them (--out)"
+                f"another process started {claim.name} in {folder} with other runs: use another folder for one of them (--out)"
             )
         evidence = _collect(job, display)
         record = judged(claim, evidence, plan)
@@ -132,7 +132,7 @@ def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Be the only one who writes to the folder, and clear away what a killed writer left."""
+    """Context manager: lock the folder, and remove the temporary files of a killed process."""
     lock = FolderLock(folder)
     while not lock.attempt():
         time.sleep(PAUSE)
@@ -144,11 +144,11 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _written_plan(job: Job) -> PlanRecord:
-    """The plan, written down if it is a new one: other runs need another."""
+    """Return the stored plan if it has the same runs; else write a new one."""
     known, rules, runs = load_plan(job.folder), rule_texts(job.claim), {run.label: key_of(run.spec) for run in job.runs}
     if known is not None and known.runs == runs:
         return known
-    # Runs that were made under an earlier plan with the same rules were made after the rules.
+    # Runs made under an earlier plan with the same rules were made after the rules were written.
     earlier = known.runs if known is not None and known.rules == rules else {}
     after = {label for label, key in earlier.items() if runs.get(label) == key} - set(known.there if known else ())
     begun = [run.label for run in job.runs if job.pool.is_done(run) or epochs_done(job.pool.path_of(run))]
@@ -159,7 +159,7 @@ def _written_plan(job: Job) -> PlanRecord:
 
 
 def _collect(job: Job, display: Display) -> Evidence:
-    """Ask the trained networks, write what is kept of the runs to the claim's folder, and read it from there."""
+    """Analyse the trained networks, write what is kept of the runs to the claim's folder, and read it from there."""
     kept: dict[str, KeptRun] = {}
     statuses: dict[str, Status] = {}
     for run in job.runs:
@@ -167,7 +167,7 @@ def _collect(job: Job, display: Display) -> Evidence:
         try:
             answers = _asked(run, directory, display)
         except InputError as error:
-            SpecChecks().check(run.spec)  # where the data are what is missing, that is said instead
+            SpecChecks().check(run.spec)  # if the data are missing, this raises a more helpful error
             raise InputError(f"{error} ({_way_out(job, run)}, and the same command makes this run again)") from error
         kept[run.label] = kept_of(directory, answers)
         statuses[run.label] = "finished" if directory.finished else "diverged"
@@ -176,23 +176,23 @@ def _collect(job: Job, display: Display) -> Evidence:
 
 
 def _asked(run: Run, directory: RunDirectory, display: Display) -> Answers:
-    """What a run answers; nothing where it diverged. Raises InputError where it is damaged."""
+    """Return the records of a run; empty if it diverged. Raises InputError if it is damaged."""
     RunDirectory.open(directory.path).read_spec()
     if not directory.finished:
         return {}
-    directory.read_history()  # a damaged one is not judged
+    directory.read_history()  # raises an error if it is damaged
     if run.analyses:
-        display.note(f"asking {run.label}: {', '.join(run.analyses)}")
+        display.note(f"analysing {run.label}: {', '.join(run.analyses)}")
     return ask(directory, run.analyses)
 
 
 def _way_out(job: Job, run: Run) -> str:
     path = job.pool.path_of(run)
-    return f"leave out the --reuse below which {path} lies" if job.pool.is_from_elsewhere(run) else f"remove {path}"
+    return f"omit the --reuse folder that contains {path}" if job.pool.is_from_elsewhere(run) else f"remove {path}"
 
 
 def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:
-    """The record of a claim, without figures; it follows from the evidence alone."""
+    """Judge a claim and return its record without figures; it depends only on the evidence and the plan."""
     judge = evidence.scale != "smoke"
     rules = []
     for rule, text in zip(claim.rules, rule_texts(claim), strict=True):
@@ -216,12 +216,12 @@ def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:
 
 
 def stored_evidence(folder: Path, record: ClaimRecord) -> Evidence:
-    """The evidence of a claim that was reproduced before."""
+    """Read the evidence of a claim that was reproduced before."""
     return _evidence_in(folder, record.scale, {run.label: run.status for run in record.runs})
 
 
 def _evidence_in(folder: Path, scale: Scale, statuses: dict[str, Status]) -> Evidence:
-    """What is kept in a claim's folder of runs with these labels, which ended like this."""
+    """Read the evidence in a claim's folder, given the labels of its runs and how they ended."""
     return Evidence(scale, [RunEvidence(label, run, statuses[label]) for label, run in read_runs(folder, statuses).items()])
 
 

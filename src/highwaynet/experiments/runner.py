@@ -1,4 +1,4 @@
-"""Many runs side by side, in processes with one thread each; every run goes on where it was."""
+"""Making many runs in parallel, in processes with one thread each; unfinished runs are resumed."""
 
 import json
 import select
@@ -20,16 +20,16 @@ from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.workers import dismiss, start_worker, tell, why_it_ended
 
 LOOK = 0.3
-"""Seconds between two looks at the processes."""
+"""Seconds between two checks of the processes."""
 ATTEMPTS = 2
-"""How often a run may fail. Once may be bad luck: its process was killed, or another one began it at the same moment."""
+"""A run that has failed this many times is given up. One failure may be bad luck: a killed process, or a simultaneous start."""
 
 Places = list[tuple[Run, Path]]
-"""Runs, and where they are or will be."""
+"""Runs with their directories."""
 
 
 class Failures:
-    """What went wrong."""
+    """Counts the failures of runs."""
 
     def __init__(self) -> None:
         self._counts: Counter[Path] = Counter()
@@ -37,24 +37,24 @@ class Failures:
         """Runs that are given up, and why."""
 
     def add(self, label: str, path: Path, reason: str) -> None:
-        """A run failed, perhaps again."""
+        """Count a failure of a run; give it up after `ATTEMPTS`."""
         self._counts[path] += 1
         if self._counts[path] >= ATTEMPTS:
             self.give_up(label, path, reason)
 
     def give_up(self, label: str, path: Path, reason: str) -> None:
-        """Trying again would not help."""
+        """Do not try a run again."""
         self.final[path] = f"the run {label} failed: {reason}; the same command continues it, or starts it again if you remove {path}"
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How far the runs are."""
+    """Progress of the runs."""
 
     done: int
     runs: int
     running: tuple[tuple[str, int, int], ...]
-    """Label, epochs so far, and epochs of each run that goes on."""
+    """Label, finished epochs, and total epochs of each run in progress."""
 
 
 Show = Callable[[Standing], None]
@@ -71,12 +71,12 @@ class _Worker:
         self.dead = False
 
     def begin(self, run: Run, path: Path) -> None:
-        """Give it something to do."""
+        """Let the worker train a run."""
         self.run, self.path = run, path
         tell(self._process, {"spec": run.spec.to_toml(), "path": str(path.resolve())})
 
     def look(self) -> str | None:
-        """What went wrong with its run, empty where nothing did; None while it goes on."""
+        """Return the error of its run, empty if it succeeded; None while it is in progress."""
         if self.run is None or self._process.stdout is None or not select.select([self._process.stdout], [], [], 0)[0]:
             return None
         if answer := self._process.stdout.readline():
@@ -86,11 +86,11 @@ class _Worker:
         return f"its process died ({why_it_ended(self._process.wait(), self._words.read())})"
 
     def dismiss(self) -> None:
-        """Ask it to save and end."""
+        """Ask the worker to save and end."""
         dismiss(self._process)
 
     def wait(self) -> None:
-        """Until it has ended."""
+        """Wait until the worker has ended."""
         self._process.wait()
         self._words.close()
         if self._process.stdout:
@@ -98,11 +98,11 @@ class _Worker:
 
 
 def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
-    """Bring all runs to their end, so many at a time; those that another process is busy with are waited for.
+    """Finish all runs, `workers` at a time; wait for runs that another process is training.
 
     Raises:
-        InterruptedRunError: If Ctrl-C or SIGTERM came; what was trained is saved.
-        HighwayError: If a run failed; the others are brought to their end before.
+        InterruptedRunError: On Ctrl-C or SIGTERM; what was trained is saved.
+        HighwayError: If a run failed; raised after all others are done.
     """
     team: list[_Worker] = []
     failures = Failures()
@@ -131,7 +131,7 @@ def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
 
 
 def _is_over(run: Run, path: Path, failures: Failures) -> bool:
-    """Whether nothing more is to be done for a run: it ended, or is given up."""
+    """Whether a run has ended or is given up."""
     try:
         return path in failures.final or has_ended(path)
     except InputError as error:
@@ -140,7 +140,7 @@ def _is_over(run: Run, path: Path, failures: Failures) -> bool:
 
 
 def _look(worker: _Worker, team: list[_Worker], failures: Failures) -> None:
-    """Find out whether a worker's run is over, and how."""
+    """Check whether a worker's run is over, and count it if it failed."""
     reason = worker.look()
     if reason is None:
         return
@@ -149,13 +149,13 @@ def _look(worker: _Worker, team: list[_Worker], failures: Failures) -> None:
         team.remove(worker)
         worker.dismiss()
         worker.wait()
-    # Otherwise another process was faster: what it does is waited for, what it did is taken.
+    # If it has ended or is locked, another process was faster, and its run is used.
     if reason and run and not has_ended(worker.path) and not is_locked(worker.path):
         failures.add(run.label, worker.path, reason)
 
 
 def _begin(waiting: Places, team: list[_Worker], workers: int) -> None:
-    """Give runs to workers without one; a spec that two labels share is run once, and one that another process has is left to it."""
+    """Give runs to idle workers. A spec shared by two labels is run once, and runs that another process is training are skipped."""
     for run, path in waiting:
         if path in [worker.path for worker in team if worker.run] or (path.is_dir() and is_locked(path)):
             continue
@@ -176,7 +176,7 @@ def _standing(planned: Places, waiting: Places, team: list[_Worker], failures: F
 
 
 def epochs_done(path: Path) -> int:
-    """How many epochs of a run are there; none that could be read where its history is damaged."""
+    """Return the number of epochs that a run has finished; 0 if its history is damaged."""
     with suppress(HighwayError):
         return RunDirectory(path).epochs_written
     return 0

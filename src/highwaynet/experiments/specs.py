@@ -1,4 +1,4 @@
-"""Specs of runs, as claims write them. Free of torch."""
+"""Short ways to write the runs of claims. Does not import torch."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def run_spec(network: dict[str, Any], data: str, training: dict[str, Any], seed: int = 1) -> RunSpec:
-    """A run with one thread: many are run side by side."""
+    """Return the spec of a run with one thread, because many run in parallel."""
     values = {"network": network, "data": {"name": data}, "training": {"threads": 1} | training, "seed": seed}
     return spec_from_values(values)
 
@@ -19,13 +19,13 @@ def run_spec(network: dict[str, Any], data: str, training: dict[str, Any], seed:
 def over_seeds(
     label: str, network: dict[str, Any], data: str, training: dict[str, Any], seeds: int, analyses: tuple[Analysis, ...] = ()
 ) -> Iterator[Run]:
-    """The same run with the seeds 1, 2, …; the label of each ends in its seed."""
+    """Yield the same run with the seeds 1, 2, …; each label ends in the seed."""
     for seed in range(1, seeds + 1):
         yield Run(f"{label}-{seed}", run_spec(network, data, training, seed), analyses)
 
 
 def runs_of_study(study: "StudySpec") -> Iterator[Run]:
-    """The runs of a study whose settings do not depend on each other: the same that `highway search` makes."""
+    """Yield the runs of a study as `highway search` makes them; its sampler must not learn from earlier trials."""
     from highwaynet.search.configurations import configurations, spec_of_trial
     from highwaynet.search.drawing import draw, trial_seed
 

@@ -1,4 +1,4 @@
-"""Tables 1, 2 and 3, and the 2016 report's table: test accuracies of convolutional networks."""
+"""Tables 1, 2 and 3, and the table of the 2016 report: test accuracies of convolutional networks."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from highwaynet.experiments.evidence import Evidence
 
 NEAR = 0.1
-"""MNIST: so many points below the paper's mean are still partly reproduced."""
+"""MNIST: accuracies up to this many points below the paper's mean count as partly reproduced."""
 
 
 @dataclass(frozen=True)
@@ -22,23 +22,23 @@ class Entry:
     """A network in a table."""
 
     label: str
-    """Of its runs, before the seed."""
+    """Label of its runs, before the seed."""
     title: str
     network: dict[str, Any]
     data: str
     paper: float
-    """The mean accuracy there, in percent; the best where there is no mean."""
+    """The mean accuracy in the paper, in percent; the best if no mean is given."""
     reported: str
-    """As it stands there."""
+    """The accuracy as the paper writes it."""
     plans: dict[Scale, tuple[int, dict[str, Any]]]
-    """How many seeds, and the training, at the scales at which it is run."""
+    """Number of seeds and training settings, for each scale at which it is run."""
     spread: float = 0.0
     near: float = 1.0
-    """So many points below are still partly reproduced."""
+    """Accuracies up to this many points below the paper's count as partly reproduced."""
     changes: dict[Scale, dict[str, Any]] = field(default_factory=dict)
-    """Settings of the network that are others at a scale."""
+    """Settings of the network that differ at a scale."""
     judged: bool = True
-    """Whether a rule is about it; else it is shown where it was run."""
+    """Whether it has a rule; if not, it is only shown if it was run."""
 
     @property
     def short(self) -> str:
@@ -50,11 +50,11 @@ class Entry:
         return [100 * (run.test.accuracy or 0.0) for run in evidence.labelled(self.label) if run.finished]
 
     def mean(self, evidence: "Evidence") -> float:
-        """Over the seeds; one that diverged has nothing right."""
+        """Return the mean test accuracy over the seeds, in percent; a run that diverged counts as 0."""
         return sum(self.accuracies(evidence)) / len(evidence.labelled(self.label))
 
     def found(self, evidence: "Evidence") -> str:
-        """The accuracies in words."""
+        """Return the accuracies in words."""
         values, seeds = self.accuracies(evidence), len(evidence.labelled(self.label))
         if not seeds:
             return "not run"
@@ -63,17 +63,17 @@ class Entry:
         return ", ".join(filter(None, [as_in_paper(values) if values else "", lost, epochs]))
 
     def judge(self, evidence: "Evidence") -> Outcome:
-        """The mean over seeds against the paper's."""
+        """Compare the mean over the seeds with the paper's."""
         if not evidence.labelled(self.label):
             return Outcome("not run", "not run at this scale")
         low, mean = self.paper - self.near, self.mean(evidence)
-        # Hundredths of a percent are exact in the paper, not in binary numbers.
+        # The paper's decimals are not exact in binary floating point.
         verdict = at_least(round(mean, 6), self.paper, round(low, 6))
         return Outcome(verdict, self.found(evidence))
 
     @property
     def rule(self) -> Rule:
-        """When the entry counts as reproduced."""
+        """The rule for this entry."""
         text = (
             f"mean test accuracy over the seeds, where one that diverged has 0 %, at least {self.paper:.2f} %; at least "
             f"{self.paper - self.near:.2f} %: partly"
@@ -82,7 +82,7 @@ class Entry:
 
 
 def as_in_paper(values: Sequence[float]) -> str:
-    """Best (mean ± standard deviation), as the paper gives them.
+    """Format accuracies as the paper does: best (mean ± standard deviation).
 
     >>> as_in_paper([99.4, 99.5]), as_in_paper([99.4])
     ('99.50 (99.45 ± 0.07), 2 seeds', '99.40, 1 seed')
@@ -149,7 +149,7 @@ def _table(
     more: Sequence[Rule] = (),
     short: str = "",
 ) -> Claim:
-    """A claim that is a table: a rule for each entry that is judged, and more; numbers of others as they were reported."""
+    """Make the claim of a table: a rule for each judged entry, further rules, and numbers that others reported."""
     rows = [Row(f"{what}, as reported", number, "") for what, number in reported.items()]
     rules = (*(entry.rule for entry in entries if entry.judged), *more)
     drawer = _drawer(name, figure or title.partition(":")[0], entries, source)
@@ -158,7 +158,7 @@ def _table(
 
 
 def _headline(entries: Sequence[Entry]) -> Callable[["Evidence"], str]:
-    """The mean accuracies of the entries that are judged."""
+    """Return a function that lists the mean accuracies of the judged entries."""
     judged = [entry for entry in entries if entry.judged]
 
     def headline(evidence: "Evidence") -> str:
@@ -174,11 +174,11 @@ _SMOKE = {"epochs": 2, "batch_size": 100, "recipe": "quick"}
 
 _RELEASED = {"variant": "released"}
 CHANGED: Scale = "paper"
-"""Where the network is the one of the released files, as their recipe is."""
+"""The scale at which network and recipe are those of the released files."""
 
 
 def _mnist(width: int, seeds: int, paper: float, spread: float, reported: str) -> Entry:
-    """With a recipe of our own on a laptop, with that of the released files at the paper's scale."""
+    """Make an entry of table 1: at scale laptop with our recipe, at scale paper with that of the released files."""
     plans: dict[Scale, tuple[int, dict[str, Any]]] = {
         "smoke": (2, _SMOKE),
         "laptop": (seeds, {"recipe": "quick", "epochs": 30}),

@@ -1,6 +1,6 @@
-"""A worker: a process that trains one run after the other, as its parent tells it.
+"""A worker: a process that trains one run after the other for its parent.
 
-`python -m highwaynet.experiments.worker` hears of runs as `training/workers.py` says, and answers each with a line on its standard output.
+`python -m highwaynet.experiments.worker` reads orders (`training/workers.py`), and answers each with a line of JSON on standard output.
 """
 
 import json
@@ -17,7 +17,7 @@ from highwaynet.training.workers import Orders
 
 
 def _train(job: dict[str, str], stop: Interruption) -> str:
-    """Bring a run to its end, well or not; what went wrong otherwise."""
+    """Train a run until it finishes or diverges; return the error message, empty if there is none."""
     try:
         train(spec_from_values(parse_toml(job["spec"], Path("the run"))), job["path"], resume=True, interruption=stop)
     except DivergenceError:
@@ -32,10 +32,10 @@ def _train(job: dict[str, str], stop: Interruption) -> str:
 
 
 def main() -> None:
-    """Train what the parent says, until there is nothing more."""
+    """Train the runs that the parent orders, until there are no more."""
     warnings.simplefilter("ignore")
     with Interruption() as stop:
-        stop.armed = True  # from now on signals are requests
+        stop.armed = True  # signals are now requests to stop
         orders = Orders(stop)
         while job := orders.next():
             try:

@@ -1,1 +1,1 @@
-"""Ink: records become pictures, tables and the HTML report."""
+"""Figures, findings and the HTML report, all made from records."""

@@ -1,11 +1,11 @@
-"""Milliseconds a training step over depth and over batch, ours and the naive module's."""
+"""Milliseconds of a training step over depth and over batch size, for highwaynet and the naive module."""
 
 from highwaynet.bench.bench_records import BenchRecord, Setting
 from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style, log_scale
 
 
 def draw_sweep(record: BenchRecord) -> Figure:
-    """Two panels: over depth with batches of 128, over batch with 50 layers."""
+    """Draw two panels: over depth with batches of 128, and over batch size with 50 layers."""
     usual = Setting()
     with house_style():
         figure = Figure(figsize=(2 * WIDTH, 3.4))
@@ -23,7 +23,7 @@ def draw_sweep(record: BenchRecord) -> Figure:
             axes.minorticks_off()
             log_scale(axes.yaxis)
             axes.set_xlabel(label)
-            axes.set_ylabel("ms a training step")
+            axes.set_ylabel("ms per training step")
         panels[0].legend()
         environment = record.environment
         figure.suptitle(

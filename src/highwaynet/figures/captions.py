@@ -1,4 +1,4 @@
-"""What stands below a figure, and figures as files. matplotlib is imported when a figure is written."""
+"""Captions of figures, and saving figures. matplotlib is imported only when a figure is saved."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZE = 8.0
-"""Of a caption's letters, in points."""
+"""Font size of captions, in points."""
 
-# Nothing in a file depends on the clock or on matplotlib's version number; {} stands for the caption.
+# No date and no matplotlib version, so that the same data give the same file. {} stands for the caption.
 _METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": None, "Title": "{}", "Description": "{}"},
     "svg": {"Date": None, "Creator": None, "Title": "{}", "Description": "{}"},
@@ -25,9 +25,9 @@ _METADATA: dict[str, dict[str, str | None]] = {
 
 
 def caption(*records: AnalysisRecord) -> str:
-    """What was looked at, for instance: MNIST, 50-layer highway, seed 1, 60 epochs; means over 60,000 training samples.
+    """Return a caption such as: MNIST, 50-layer highway, seed 1, 60 epochs; means over 60,000 training samples.
 
-    Records of one run share a sentence; those of several have one each.
+    Records of the same run share a sentence.
     """
     runs: dict[str, list[str]] = {}
     for record in records:
@@ -38,7 +38,7 @@ def caption(*records: AnalysisRecord) -> str:
 
 
 def _use(record: AnalysisRecord) -> str:
-    """What the samples were for."""
+    """Return the words that introduce the samples."""
     return "measured on" if isinstance(record, LesionsRecord | PairsRecord | DeletionsRecord) else "means over"
 
 
@@ -47,25 +47,25 @@ def _draws(record: AnalysisRecord) -> str:
 
 
 def save_figure(figure: "Figure", path: Path, caption: str) -> None:
-    """Write a figure with its caption below it and in its metadata, as PNG, SVG or PDF by the path's suffix.
+    """Save a figure with its caption below it and in its metadata, as PNG, SVG or PDF by the path's suffix.
 
-    The file is complete or not there, and the same for the same data.
+    The file is written atomically, and the same data give the same file.
     """
     from highwaynet.figures.style import rendered
 
     form = path.suffix.lower().removeprefix(".")
     if form not in _METADATA:
-        raise InputError(f"cannot write {path}: a figure's name ends in .png, .svg or .pdf")
+        raise InputError(f"cannot write {path}: choose a name that ends in .png, .svg or .pdf")
     metadata = {key: value and caption for key, value in _METADATA[form].items()}
     write_atomically(path, rendered(with_caption(figure, caption), form, metadata))
 
 
 def with_caption(figure: "Figure", caption: str) -> "Figure":
-    """The figure on a page that is longer by its caption. A copy: drawing changes the layout from which a figure is drawn again."""
+    """Return a copy of the figure, extended by its caption. It is a copy because drawing a figure changes its layout."""
     from highwaynet.figures.style import house_style
 
     page = deepcopy(figure)
-    letters = int(72 * page.get_figwidth() / (0.58 * SIZE))  # a letter is about 0.55 as wide as high
+    letters = int(72 * page.get_figwidth() / (0.58 * SIZE))  # the width of a letter is about 0.55 of its height
     lines = fill(caption, letters)
     page.set_figheight(page.get_figheight() + 1.35 * SIZE / 72 * (lines.count("\n") + 1))
     with house_style():

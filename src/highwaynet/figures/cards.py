@@ -1,4 +1,4 @@
-"""What was found inside the network of a run, as pictures with a sentence each."""
+"""Cards: the analyses of a run as figures, each with its finding."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from highwaynet.figures.drawings import VIEWS
 from highwaynet.figures.style import COLOURS
 
 Found = Mapping[str, Sequence[AnalysisRecord]]
-"""Records of one run by question; several records of a question (lesions of several parts of the data) are drawn into one picture."""
+"""Records of one run by question; several records of a question (lesions on several parts of the data) are drawn into one figure."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """A picture on a page."""
+    """A figure with its title and finding."""
 
     title: str
     figure: Figure
@@ -23,7 +23,7 @@ class Card:
 
 
 def cards(found: Found, colour: str = COLOURS[0], *, blocks: bool = False) -> Iterator[Card]:
-    """The pictures for a narrow column; `blocks`: what is closed are residual blocks of two layers."""
+    """Yield the cards for a narrow column; `blocks` says that closed layers are residual blocks of two layers."""
     for record, *others in found.values():
         view, of_lesions = VIEWS[type(record)], isinstance(record, LesionsRecord)
         options = {"colour": colour} if of_lesions else {}
@@ -32,11 +32,11 @@ def cards(found: Found, colour: str = COLOURS[0], *, blocks: bool = False) -> It
         for drawing in view.drawings.values():
             figure = drawing.draw(record, *others, narrow=True, **options)
             yield Card(drawing.title, figure, " ".join(filter(None, [*texts, drawing.note(record)])))
-            texts = []  # a finding stands below the first picture
+            texts = []  # only the first figure has the finding
 
 
 def _closing(*, blocks: bool) -> str:
-    """What closing means."""
+    """Explain what closing means."""
     if blocks:
         return "One residual block of two layers at a time is closed, so that only its shortcut is left; blocks are numbered from 1."
     return "One layer at a time is closed, so that it copies its input; layers that can be closed are numbered from 1."

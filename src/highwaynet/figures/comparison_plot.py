@@ -1,4 +1,4 @@
-"""Numbers of the paper beside ours: accuracies as dots, and a grid of settings that train or not."""
+"""Comparison with the paper: accuracies as dots, and a grid of losses by setting."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from matplotlib.ticker import MaxNLocator
 from highwaynet.figures.style import COLOURS, FRAME, WIDTH, Figure, Values, colour_bar, house_style
 
 SMALLEST = 1e-6
-"""Losses below have the colour of this one."""
+"""Losses below this have its colour."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A row of the picture."""
+    """A row of the figure."""
 
     label: str
     here: Sequence[float]
-    """Accuracies in percent, one for each seed; none where it was not run."""
+    """Accuracies in percent, one for each seed; empty if it was not run."""
     paper: float | None = None
     spread: float = 0.0
     """The paper's standard deviation."""
 
 
 def draw_accuracies(rows: Sequence[Compared], source: str = "the paper") -> Figure:
-    """Test accuracies: dots for our seeds, a diamond for the other source, with its standard deviation."""
+    """Draw test accuracies: a dot for each seed here, a diamond with standard deviation for the other source."""
     with house_style():
         figure = Figure(figsize=(1.5 * WIDTH, 1.2 + 0.45 * len(rows)))
         axes = figure.subplots()
@@ -47,7 +47,7 @@ def draw_accuracies(rows: Sequence[Compared], source: str = "the paper") -> Figu
 
 
 def draw_grid(losses: Values, rows: Sequence[str], columns: Sequence[str], below: float, what: str) -> Figure:
-    """A table of losses, coloured, each with its number; those that count as trained are set in bold, diverged ones crossed."""
+    """Draw a coloured table of losses. Those below `below`, which count as trained, are bold; × marks diverged ones."""
     with house_style():
         figure = Figure(figsize=(max(WIDTH, 1.4 + 0.85 * len(columns)), 1.6 + 0.34 * len(rows)))
         axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""Training curves: cross-entropy over epochs on a log axis."""
+"""Training curves: loss over epochs on a log axis."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from highwaynet.figures.style import WIDTH, Figure, house_style, log_scale
 from highwaynet.runs.run_records import EpochRecord
 
 SMALLEST = 1e-12
-"""Losses below are drawn here: a log axis has no zero."""
+"""Losses below this are drawn at this value, because a log axis has no zero."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One run in the picture."""
+    """One run in the figure."""
 
     label: str
     colour: str
@@ -22,7 +22,7 @@ class Curve:
 
 
 def draw_curves(curves: list[Curve]) -> Figure:
-    """Training loss as lines, validation loss as thin dashed lines."""
+    """Draw training losses as lines, and validation losses as thin dashed lines."""
     with house_style():
         figure = Figure(figsize=(WIDTH, 3.5))
         axes = figure.subplots()
@@ -43,6 +43,6 @@ def draw_curves(curves: list[Curve]) -> Figure:
         if checked_any:
             handles.append(Line2D([], [], color="#555555", linestyle=(0, (3, 2)), linewidth=1.1))
             labels.append("validation")
-        # Above the axes: there it hides no curve, however many runs are compared.
+        # Above the axes, where it hides no curve.
         figure.legend(handles, labels, loc="outside upper left", ncols=2)
         return figure

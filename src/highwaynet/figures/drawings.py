@@ -1,7 +1,7 @@
-"""How each kind of record is drawn and told: one table, for the commands, the report and notebooks.
+"""The table of figures and findings for each kind of record, used by commands, the report and notebooks.
 
-Importing this module gives records their pictures: their `plot` and what notebooks show of them find it through `base/display.py`.
-matplotlib is imported when something is drawn: without it, records can still be told in words.
+Importing this module registers them with `base/display.py`, which the records' `plot` and notebook output use. matplotlib is imported only
+when something is drawn; findings do not need it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drawing:
-    """One picture of a record."""
+    """One figure of a record."""
 
     title: str
     """The heading above it."""
     home: str
     """Module and function that draw it."""
     narrow: dict[str, Any] = field(default_factory=dict)
-    """Arguments of that function for a page as wide as a phone."""
+    """Arguments of that function for narrow pages."""
     note: Callable[[Any], str] = lambda record: ""
-    """What has to be known to read it."""
+    """Returns a text that explains how to read the figure."""
 
     def draw(self, record: AnalysisRecord, *others: AnalysisRecord, narrow: bool = False, **options: Any) -> "Figure":
-        """The figure, with other records of the same kind to compare with if the function takes several."""
+        """Draw the record; `others` are records of the same kind to compare with, if the function accepts several."""
         module, function = self.home.split(".")
         draw = getattr(import_module(f"highwaynet.figures.{module}"), function)
         figure: Figure = draw([record, *others] if others else record, **(self.narrow if narrow else {}) | options)
@@ -64,17 +64,17 @@ class Drawing:
 
 @dataclass(frozen=True)
 class View:
-    """All that is shown of one kind of record."""
+    """Finding and figures of one kind of record."""
 
     finding: Callable[[Any], str]
-    """The record in words."""
+    """Returns the record in words."""
     drawings: Mapping[str, Drawing]
-    """By the name of the file; the first is the main one."""
+    """Figures by file name; the first is the main one."""
 
 
 def _gate_note(record: GatesRecord) -> str:
     averaged = "Gates are averaged over the pixels of each map; thinner layers have fewer maps. " if record.convolutional else ""
-    return f"{averaged}Highway layers are numbered from 1; plain layers are not with_count."
+    return f"{averaged}Highway layers are numbered from 1; plain layers are not counted."
 
 
 def _distance_note(record: RoutingRecord) -> str:
@@ -104,19 +104,19 @@ VIEWS: dict[type[AnalysisRecord], View] = {
 def _plot(
     view: View, record: AnalysisRecord, *, which: str | None = None, others: Sequence[AnalysisRecord] = (), **options: Any
 ) -> "Figure":
-    """One of a record's pictures, by default the main one."""
+    """Draw one of the figures of a record, by default the main one."""
     _need_matplotlib(f"{type(record).__name__}.plot()")
     name = next(iter(view.drawings)) if which is None else which
     if name not in view.drawings:
-        raise unknown("picture", name, view.drawings)
+        raise unknown("figure", name, view.drawings)
     return view.drawings[name].draw(record, *others, **options)
 
 
 def _as_html(view: View, record: AnalysisRecord) -> str:
-    """What was looked at, what was found, and all pictures."""
+    """Return caption, finding and all figures as HTML."""
     texts = [caption(record), view.finding(record)]
     try:
-        _need_matplotlib("The picture")
+        _need_matplotlib("The figure")
     except InputError as error:
         return fragment([*texts, f"{error}"])
     shown = [picture(drawing.title, drawing.note(record), drawing.draw(record)) for drawing in view.drawings.values()]
@@ -127,11 +127,11 @@ def _need_matplotlib(what: str) -> None:
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError as error:
-        raise InputError(f"{what} needs the package matplotlib; pip install 'highwaynet[figures]'") from error
+        raise InputError(f"{what} needs the package matplotlib: pip install 'highwaynet[figures]'") from error
 
 
 def _evaluation_as_html(record: EvaluationRecord) -> str:
-    """A row for each part of the data; those metrics that the run has."""
+    """Return a table with a row for each part of the data and a column for each metric of the task."""
     parts = {name: score for part, name in PART_NAMES.items() if (score := getattr(record, part)) is not None}
     metrics = {metric: shown for metric, shown in METRICS.items() if getattr(record.test, metric) is not None}
     rows = [

@@ -1,4 +1,4 @@
-"""Records in words. Free of matplotlib."""
+"""Findings: records in words. Does not import matplotlib."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
     "rmse": ("RMSE", lambda value: f"{value:.4g}"),
     "r2": ("R²", lambda value: f"{value:.3f}"),
 }
-"""For each field of a score its heading, and how its value is written."""
+"""For each field of a score its heading and its number format."""
 
 IDLE_ACCURACY = 0.001
 IDLE_LOSS = 0.01
@@ -37,7 +37,7 @@ IDLE_LOSS = 0.01
 
 
 def number_text(value: float) -> str:
-    """A number with three digits at most, and a minus sign that is one.
+    """Format a number with at most three significant digits and a true minus sign.
 
     >>> number_text(-2.0), number_text(0.03456)
     ('−2', '0.0346')
@@ -46,7 +46,7 @@ def number_text(value: float) -> str:
 
 
 def with_count(number: int, thing: str) -> str:
-    """So many things.
+    """Return a count with its noun, in the plural unless it is 1.
 
     >>> with_count(1, "layer"), with_count(60_000, "sample")
     ('1 layer', '60,000 samples')
@@ -55,12 +55,12 @@ def with_count(number: int, thing: str) -> str:
 
 
 def samples_text(record: AnalysisRecord) -> str:
-    """The data that a record is about, for instance 60,000 training samples."""
+    """Return the samples of a record in words, for instance: 60,000 training samples."""
     return with_count(record.samples, f"{PART_NAMES[record.part]} sample")
 
 
 def lesion_finding(record: LesionsRecord) -> str:
-    """How many layers do nothing when closed one at a time, by the loss and by the accuracy, and which one matters most."""
+    """Say how many layers can be closed one at a time without effect on loss and accuracy, and which layer matters most."""
     intact, part = record.intact, PART_NAMES[record.part]
     losses = [math.inf if math.isnan(score.loss) else score.loss for score in record.closed]
     idle = sum(_near(loss, intact.loss, IDLE_LOSS) for loss in losses)
@@ -75,7 +75,7 @@ def lesion_finding(record: LesionsRecord) -> str:
 
 
 def _near(loss: float, intact: float, share: float) -> bool:
-    """Whether a loss is above the intact network's by at most this share of it."""
+    """Whether a loss exceeds that of the intact network by at most this share of it."""
     return loss - intact <= share * intact * (1 + 1e-6)
 
 
@@ -85,12 +85,12 @@ def same_accuracy(intact: Score, closed: Score) -> bool:
 
 
 def _share(value: float) -> str:
-    """Two digits, and more of a very small one."""
+    """Format with two decimals, or with two significant digits if below 0.1."""
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def gate_finding(record: GatesRecord) -> str:
-    """How open the gates are on average and for single samples, and where their biases went."""
+    """Say how open the gates are on average and for single samples, and how training changed their biases."""
     opening = np.nanmean(record.mean.astype(float), axis=1)  # of each layer
     busiest = int(np.argmax(opening))
     gates = np.isfinite(record.mean).sum(axis=1)  # of each layer
@@ -111,7 +111,7 @@ def gate_finding(record: GatesRecord) -> str:
 
 
 def routing_finding(record: RoutingRecord) -> str:
-    """Which classes take the most similar and the most different routes, and what gating owes to the input."""
+    """Say which classes have the most similar and most different routes, and how much the gates depend on the input."""
     seen, classes = float(record.input_share.mean()), float(record.class_share.mean())
     part = PART_NAMES[record.part]
     if record.intact.accuracy is None or record.static.accuracy is None:
@@ -126,7 +126,7 @@ def routing_finding(record: RoutingRecord) -> str:
 
 
 def _distances(record: RoutingRecord) -> str:
-    """The sentence on the closest and the farthest classes; none where there are not two."""
+    """Return the sentence on the closest and the farthest classes; empty if there are fewer than two."""
     pairs = _largest_first(np.where(np.tri(len(record.class_names), dtype=bool), np.nan, record.distance))
     if not pairs:
         return ""
@@ -138,19 +138,19 @@ def _distances(record: RoutingRecord) -> str:
 
 
 def _two_classes(record: RoutingRecord, place: tuple[int, int]) -> tuple[str, str]:
-    """Their names and their distance."""
+    """Return the names of two classes, and the distance of their routes."""
     return " and ".join(record.class_names[number] for number in place), number_text(float(record.distance[place]))
 
 
 def _largest_first(table: npt.NDArray[Any]) -> list[tuple[int, int]]:
-    """Row and column of all numbers in a table, the largest first."""
+    """Return row and column of all finite numbers in a table, the largest first."""
     places = np.argsort(-table, axis=None, kind="stable")[: np.isfinite(table).sum()]
     rows, columns = np.unravel_index(places, table.shape)
     return [(int(row), int(column)) for row, column in zip(rows, columns, strict=True)]
 
 
 def pairs_finding(record: PairsRecord) -> str:
-    """The longest spans that can be closed, and the two layers whose joint effect is farthest from the sum of their own."""
+    """Say which are the longest spans that can be closed, and which two layers interact most."""
     intact = record.intact.loss
     loss = f"rise of the loss ({loss_text(intact)} over {samples_text(record)})"
     little, more = (_longest_span(record.span_loss, intact, share) for share in (IDLE_LOSS, 10 * IDLE_LOSS))
@@ -164,7 +164,7 @@ def pairs_finding(record: PairsRecord) -> str:
 
 
 def _longest_span(losses: npt.NDArray[Any], intact: float, share: float) -> str:
-    """The longest span whose loss is near the intact network's, of several the nearest; nothing where there is none."""
+    """Return the longest span whose loss is near the intact network's, the nearest of several; empty if there is none."""
     spans = [(first, last) for first, last in np.argwhere(np.isfinite(losses)).tolist() if _near(float(losses[first, last]), intact, share)]
     if not spans:
         return ""
@@ -174,7 +174,7 @@ def _longest_span(losses: npt.NDArray[Any], intact: float, share: float) -> str:
 
 
 def _interaction(record: PairsRecord) -> str:
-    """The sentence on the pair of layers that interact most; none where there is no pair."""
+    """Return the sentence on the two layers whose joint effect differs most from the sum of their single effects; empty without pairs."""
     losses = np.where(np.isfinite(record.pair_loss), record.pair_loss.astype(float), np.nan)
     rise = losses - np.float32(record.intact.loss)
     alone = rise.diagonal()
@@ -196,7 +196,7 @@ def _signed(change: float) -> str:
 
 
 def deletions_finding(record: DeletionsRecord) -> str:
-    """What is left of the network with one, about half and all of its layers deleted, and in another order."""
+    """Say what is left of the accuracy (or loss) with one, half and all layers deleted, and with layers swapped."""
     rated = record.intact.accuracy is not None
     deleted, shuffled = (
         _medians(table)
@@ -222,12 +222,12 @@ def deletions_finding(record: DeletionsRecord) -> str:
 
 
 def _medians(table: npt.NDArray[Any]) -> list[float]:
-    """Of each row."""
+    """Return the median of each row."""
     return [float(np.median(row)) for row in table]
 
 
 def _few(deleted: Sequence[int]) -> dict[int, str]:
-    """Which counts are told, and as what: the first, the one nearest to half of the layers, and the last, which is all of them."""
+    """Choose the counts to report, with their words: the first, the one nearest to half of the layers, and the last (all)."""
     layers = deleted[-1]
     half = min(range(len(deleted)), key=lambda place: abs(2 * deleted[place] - layers))
     shares = {place: f"({deleted[place]} of {layers})" for place in sorted({0, half})}
@@ -239,7 +239,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def flow_finding(record: FlowRecord) -> str:
-    """Whether the signal passes before and after training, and if not, what is wrong."""
+    """Say whether the signal passes all layers before and after training, and if not, what is wrong."""
     part = samples_text(record)
     return f"Over {part}, before training the signal {_state(record.start)} After training it {_state(record.trained)}"
 
@@ -257,7 +257,7 @@ def _state(flow: Flow) -> str:
 
 
 def refinement_finding(record: RefinementRecord) -> str:
-    """How far the first output of each stage is from the last, and how soon that is mended."""
+    """Say how far the first output of each stage is from the last, and how many layers it takes to reduce that."""
     parts = [f"Over {samples_text(record)}:"]
     for name, places in zip(record.stages, record.places, strict=True):
         parts.append(f"In the {len(places)} layers with {name} {_way(record.error[places])}")

@@ -1,4 +1,4 @@
-"""Where the signal dies: activations and gradients by layer, before and after training (figures 5 to 7 of the 2021 report)."""
+"""Signal flow: activations and gradients by layer, before and after training (figures 5 to 7 of the 2021 report)."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from highwaynet.base.arrays import Numbers
 from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style, log_scale
 
 Style = dict[str, Any]
-# The first is wider, so that it is seen where both are the same.
+# The line for the start is wider, so that it is visible below that of the trained network.
 START: Style = {"color": COLOURS[1], "linewidth": 2.6}
 TRAINED: Style = {"color": COLOURS[0], "linewidth": 1.3}
 OUTPUTS: Style = {"linestyle": (0, (2, 1.2)), "marker": ""}
 GREY: Style = {"color": "#555555", "linewidth": 1.3}
 MARKED = 60
-"""Up to so many layers, each has a marker."""
+"""Largest number of layers for which each layer has a marker."""
 LARGE = 1e3
-"""Means beyond this are drawn on an axis that is logarithmic beyond ±1."""
+"""If means exceed this, their axis is logarithmic beyond ±1."""
 
 
 def draw_flow(record: FlowRecord) -> Figure:
-    """Mean, variance and gradients by layer, one panel each; a cross at the bottom of a log axis is an exact 0."""
+    """Draw mean, variance and gradients by layer, in one panel each; a cross at the bottom of a log axis marks an exact 0."""
     moments = ((record.start, START), (record.trained, TRAINED))
     with house_style():
         figure = Figure(figsize=(WIDTH, 6.6))
@@ -46,12 +46,12 @@ def draw_flow(record: FlowRecord) -> Figure:
 
 
 def finite(values: Numbers) -> Numbers:
-    """NaN, which leaves a gap in a line, in place of infinity."""
+    """Replace infinity by NaN, which leaves a gap in a line."""
     return np.where(np.isfinite(values), values, np.nan)
 
 
 def marks(layers: int) -> Style:
-    """How each of so many layers is marked on a line."""
+    """Return the marker style for a line over this many layers."""
     return {"marker": "o", "markersize": 2.5} if layers <= MARKED else {}
 
 
@@ -72,7 +72,7 @@ def _draw_means(axes: Axes, lines: list[tuple[Numbers, Style]]) -> None:
 
 
 def _draw_on_log(axes: Axes, lines: list[tuple[Numbers, Style]]) -> None:
-    """On a log axis, unless nothing is above 0."""
+    """Draw lines on a log axis, or on a linear one if no value is above 0."""
     if not any((values > 0).any() for values, _ in lines):
         for line in lines:
             _draw(axes, *line)

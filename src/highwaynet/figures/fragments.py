@@ -1,4 +1,4 @@
-"""HTML fragments for notebooks: they need nothing from elsewhere, and every text in them is escaped."""
+"""HTML fragments for notebooks, without external resources; all texts are escaped."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 def fragment(texts: Sequence[str], *parts: str) -> str:
-    """Paragraphs, the first of them in bold, and below them parts that are HTML."""
+    """Return texts as paragraphs, the first in bold, followed by parts that are already HTML."""
     first, *others = (escape(text) for text in texts)
     paragraphs = [f"<p><strong>{first}</strong></p>", *(f"<p>{text}</p>" for text in others)]
     return f'<div style="max-width: 62em">{"".join([*paragraphs, *parts])}</div>'
 
 
 def picture(title: str, note: str, figure: "Figure") -> str:
-    """A figure under its title; a PNG, which notebooks show wherever they are opened."""
+    """Return a figure with title and note as HTML; it is a PNG, which all notebook viewers display."""
     from highwaynet.figures.style import shown_size, to_png
 
     size = f'width="{shown_size(figure)["width"]}" style="max-width: 100%; height: auto"'
@@ -28,7 +28,7 @@ def picture(title: str, note: str, figure: "Figure") -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column names the rows."""
+    """Return an HTML table; the first cell of each row is its heading."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join(f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for name, *cells in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,4 +1,4 @@
-"""Which transform gates open: biases, mean outputs, and one sample, layers × blocks (figure 2 of the paper)."""
+"""Heat maps (layers × blocks) of transform gates: biases, mean outputs, and one sample (figure 2 of the paper)."""
 
 import math
 from typing import Any, NamedTuple
@@ -21,17 +21,17 @@ class Panel(NamedTuple):
     table: Values
     norm: Normalize
     label: str
-    """Of the colour bar."""
+    """Label of the colour bar."""
     centre: float | None = None
-    """Between two colours, where values are to be compared with one."""
+    """The value at the centre of a diverging colour map; None for a sequential one."""
 
 
 def draw_gates(record: GatesRecord, columns: int = 4) -> Figure:
-    """Four heat maps, the first layer at the top: biases after training, mean gates, and gates and outputs of one sample.
+    """Draw four heat maps, the first layer at the top: biases after training, mean gates, and gates and outputs of one sample.
 
     Args:
-        record: What is drawn.
-        columns: 4 for print; 2 for a narrow page, as wide as a phone.
+        record: The record.
+        columns: 4 for print, 2 for narrow pages.
     """
     starts = record.start_bias[np.isfinite(record.start_bias)]
     start, sample = float(np.median(starts)) if starts.size else 0.0, f"for sample {record.sample}"
@@ -54,7 +54,7 @@ def draw_gates(record: GatesRecord, columns: int = 4) -> Figure:
 
 
 def map_grid(shape: tuple[int, ...], panels: int, columns: int, bars: bool = True) -> tuple[Figure, list[Axes]]:
-    """A figure with room for maps of so many layers × blocks, two columns as wide as a phone, with colour bars for each or one for all."""
+    """Return a figure with axes for `panels` maps of shape (layers, blocks); `bars` leaves room for a colour bar below each."""
     columns = min(columns, panels)
     rows = math.ceil(panels / columns)
     width = WIDTH * max(1, columns / 2)
@@ -71,7 +71,7 @@ def map_grid(shape: tuple[int, ...], panels: int, columns: int, bars: bool = Tru
 
 
 def layer_map(axes: Axes, table: Values, norm: Normalize, colours: str = HEAT) -> AxesImage:
-    """A heat map of layers × blocks; a line marks where thinner layers end."""
+    """Draw a heat map of layers × blocks; a line marks where thinner layers end."""
     image = heat_map(axes, table, norm, colours)
     rows, columns = table.shape
     empty = np.isnan(table)
@@ -84,7 +84,7 @@ def layer_map(axes: Axes, table: Values, norm: Normalize, colours: str = HEAT) -
 
 
 def label_gates(grid: list[Axes], columns: int, record: GatesRecord | RoutingRecord) -> None:
-    """Name the axes: blocks below each map, layers at the left edge only, where all share them."""
+    """Label the axes: blocks below each map, layers only at the left edge."""
     for number, axes in enumerate(grid):
         axes.set_xlabel("map" if record.convolutional else "block", labelpad=2)
         axes.tick_params(labelbottom=True)
@@ -93,12 +93,12 @@ def label_gates(grid: list[Axes], columns: int, record: GatesRecord | RoutingRec
 
 
 def _gate_range(table: Values) -> Normalize:
-    """From 0 to the next tenth above all gates."""
+    """Return the colour range from 0 to the next tenth above all gates."""
     return Normalize(0, max(0.1, math.ceil(10 * float(finite(table).max()) - 1e-6) / 10))
 
 
 def _gate_ticks(bar: Colorbar) -> None:
-    """Numbers at both ends and in the middle."""
+    """Put ticks at both ends and in the middle."""
     top = bar.mappable.get_clim()[1]
     places = [0, top / 2, top]
     bar.set_ticks(places, labels=[f"{place:g}" for place in places])

@@ -1,4 +1,4 @@
-"""What closing layers does: each alone (figure 4 of the paper), pairs, spans, many at random, and other orders."""
+"""Figures of lesion studies: single layers (figure 4 of the paper), pairs, spans, random deletions, and other orders."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -28,11 +28,11 @@ CROWDED = 150
 
 
 def draw_lesions(records: LesionsRecord | Sequence[LesionsRecord], colour: str = COLOURS[0]) -> Figure:
-    """The loss with each layer closed, as a line over layers, and below it the accuracy where there is one; intact networks are dashed.
+    """Draw the loss with each layer closed, and below it the accuracy if there is one; dashed lines are the intact networks.
 
     Args:
-        records: One, or several to compare.
-        colour: That of the first.
+        records: One record, or several to compare.
+        colour: Colour of the first.
     """
     several = [records] if isinstance(records, LesionsRecord) else list(records)
     colours = [shade for shade, _ in zip(cycle([colour, *(other for other in COLOURS if other != colour)]), several, strict=False)]
@@ -55,7 +55,7 @@ def draw_lesions(records: LesionsRecord | Sequence[LesionsRecord], colour: str =
 
 
 def _labels(records: Sequence[LesionsRecord]) -> list[str]:
-    """What tells the lines apart: those of data set, network, seed, epochs and part that are not all the same."""
+    """Return labels that distinguish the lines: those of data set, network, seed, epochs and part that differ."""
     if len(records) == 1:
         return ["one layer closed"]
     facts = [
@@ -69,7 +69,7 @@ def _labels(records: Sequence[LesionsRecord]) -> list[str]:
 
 
 def _draw_closed(axes: Axes, record: LesionsRecord, *, losses: bool, colour: str, label: str) -> None:
-    """A line over layers and the dashed line of the intact network; where the loss is no number, a triangle at the top edge."""
+    """Draw a line over layers and the dashed line of the intact network; a triangle at the top marks a loss that is not finite."""
     layers = np.arange(1, len(record.closed) + 1)
     values = np.array([_shown(score, losses=losses) for score in record.closed])
     looks = PART_MARKERS[record.part] | ({"marker": None} if len(layers) > CROWDED else {})
@@ -82,14 +82,14 @@ def _draw_closed(axes: Axes, record: LesionsRecord, *, losses: bool, colour: str
 
 
 def _shown(score: Score, *, losses: bool) -> float:
-    """What the axes show of a score: the loss above what a log axis can show, or the accuracy in percent."""
+    """Return the value to draw: the loss, at least `SMALLEST`, or the accuracy in percent."""
     if losses:
         return max(score.loss, SMALLEST)
     return float("nan") if score.accuracy is None else 100 * score.accuracy
 
 
 def _loss_axis(axes: Axes, values: Values, label: str) -> None:
-    """A log axis where losses span more than a factor of 3; below that it has hardly any numbers."""
+    """Use a log axis if losses span more than a factor of 3; for less, it would have hardly any tick labels."""
     known = finite(values)
     if known.max() > 3 * max(known.min(), SMALLEST):
         log_scale(axes.yaxis)
@@ -101,14 +101,14 @@ def _loss_axis(axes: Axes, values: Values, label: str) -> None:
 
 
 def _accuracy_axis(axes: Axes, label: str) -> None:
-    """In percent; no room is left far above 100."""
+    """Label an axis in percent, and limit it to just above 100."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, min(high, 100 + 0.05 * (100 - low)))
     axes.set_ylabel(f"{label}, %")
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
-    """Above the panels, where it hides nothing."""
+    """Put the legend above the panels, where it hides nothing."""
     handles, labels = axes.get_legend_handles_labels()
     labels.append("intact network")
     shown = handles[0].get_color() if len(handles) == 1 else DASHED["color"]  # type: ignore[attr-defined]
@@ -119,11 +119,11 @@ def _legend(figure: Figure, axes: Axes) -> None:
 
 
 def draw_pairs(record: PairsRecord, columns: int = 2) -> Figure:
-    """Two heat maps of the loss as a multiple of the intact one's, on a log scale: two layers closed, and all layers of a span.
+    """Draw two heat maps of the loss as a multiple of the intact network's, on a log scale: pairs of layers, and spans.
 
     Args:
-        record: What is drawn.
-        columns: 2 for print; 1 for a narrow page, as wide as a phone.
+        record: The record.
+        columns: 2 for print, 1 for narrow pages.
     """
     pairs, spans = (_times_intact(table, record.intact.loss) for table in (record.pair_loss, record.span_loss))
     with house_style():
@@ -139,18 +139,18 @@ def draw_pairs(record: PairsRecord, columns: int = 2) -> Figure:
 
 
 def _times_intact(losses: Values, intact: float) -> Values:
-    """As multiples, with what is infinite at the top of the others."""
+    """Return losses as multiples of the intact one's; infinite values become the largest finite one."""
     multiples: Values = np.maximum(losses.astype(float), SMALLEST) / max(intact, SMALLEST)
     multiples[np.isposinf(multiples)] = finite(multiples).max()
     return multiples
 
 
 def draw_deletions(record: DeletionsRecord, columns: int = 2) -> Figure:
-    """Accuracy (in a regression the loss) with random layers closed, and with layers in another order; dots are draws, lines medians.
+    """Draw the accuracy (or the loss) with random layers closed, and with layers in another order; dots are draws, lines medians.
 
     Args:
-        record: What is drawn.
-        columns: 2 for print; 1 for a narrow page, as wide as a phone.
+        record: The record.
+        columns: 2 for print, 1 for narrow pages.
     """
     rated = record.intact.accuracy is not None
     deleted, shuffled = (
@@ -160,7 +160,7 @@ def draw_deletions(record: DeletionsRecord, columns: int = 2) -> Figure:
     )
     intact, part = _shown(record.intact, losses=not rated), PART_NAMES[record.part]
     everything = np.concatenate([deleted.ravel(), shuffled.ravel(), [intact]])
-    columns = columns if shuffled.size else 1  # where no two layers have the same shape, none trade places
+    columns = columns if shuffled.size else 1  # if no two layers have the same shape, there are no swaps
     rows = 2 // columns if shuffled.size else 1
     with house_style():
         figure = Figure(figsize=(WIDTH * columns, 2.9 * rows + 0.5))
@@ -185,7 +185,7 @@ def draw_deletions(record: DeletionsRecord, columns: int = 2) -> Figure:
 
 
 def _draw_draws(axes: Axes, places: Values, values: Values, intact: float, colour: str) -> None:
-    """A dot for each draw, a line through the medians of each row, and the intact network as a dashed line."""
+    """Draw a dot for each draw, a line through the medians of the rows, and the intact network as a dashed line."""
     axes.plot(places.ravel(), values.ravel(), color=colour, **DRAW)
     axes.plot(np.median(places, axis=1), np.median(values, axis=1), color=colour, **MEDIAN)
     axes.axhline(intact, **DASHED)

@@ -1,4 +1,4 @@
-"""The paper's figure 1: training loss over epochs, highway beside plain networks of several depths, and how fast they converge."""
+"""Figure 1 of the paper: training loss over epochs for highway and plain networks of several depths, and how fast they converge."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,11 @@ from highwaynet.figures.curves import SMALLEST
 from highwaynet.figures.style import WIDTH, Figure, house_style, kind_styles, log_scale, plain_numbers
 
 Curves = Mapping[tuple[str, int], Sequence[float]]
-"""Losses of the epochs, by kind and depth."""
+"""Loss of each epoch, by kind and depth."""
 
 
 def draw_optimisation(best: Curves, mean: Curves, top: int) -> Figure:
-    """Left the best run of each depth and kind, right the mean of so many best ones; both on the same log axis."""
+    """Draw the best run of each depth and kind (left), and the mean of the `top` best (right), on the same log axis."""
     with house_style():
         figure = Figure(figsize=(2 * WIDTH, 4.0))
         left, right = figure.subplots(1, 2, sharey=True)
@@ -27,12 +27,12 @@ def draw_optimisation(best: Curves, mean: Curves, top: int) -> Figure:
 
 
 def draw_speed(curves: Curves, loss: float) -> Figure:
-    """The same on an axis of epochs that is logarithmic too, with a line at the loss that counts."""
+    """Draw the curves with both axes logarithmic, and a line at `loss`."""
     with house_style():
         figure = Figure(figsize=(2 * WIDTH, 4.0))
         axes = figure.subplots()
         _draw(axes, curves)
-        if not any(curves.values()):  # all diverged: a line alone gives no scale
+        if not any(curves.values()):  # all diverged: without curves the axes have no scale
             axes.set(xlim=(1, 10), ylim=(0.1 * loss, 1000 * loss))
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(plain_numbers()[0])

@@ -1,4 +1,4 @@
-"""How layers refine one estimate: the way of each output to the last of its stage (Greff et al. 2017)."""
+"""Iterative refinement: difference of each output from the last one of its stage (Greff et al. 2017)."""
 
 from matplotlib.ticker import MaxNLocator
 
@@ -7,12 +7,12 @@ from highwaynet.figures.flow_plot import finite, marks
 from highwaynet.figures.style import COLOURS, WIDTH, Figure, house_style
 
 NAMED = 4
-"""Up to so many stages are named in the picture; more are numbered."""
+"""Largest number of stages that are named in the figure; more are numbered."""
 GREY = "#777777"
 
 
 def draw_refinement(record: RefinementRecord, colour: str = COLOURS[0]) -> Figure:
-    """The error by layer, and below the mean difference with its spread as a band; a dashed line stands between two stages."""
+    """Draw the error by layer, and below it the mean difference with its spread as a band; dashed lines separate stages."""
     stages, marker = record.places, marks(len(record.stage))
     with house_style():
         figure = Figure(figsize=(WIDTH, 5.0))
@@ -32,7 +32,7 @@ def draw_refinement(record: RefinementRecord, colour: str = COLOURS[0]) -> Figur
         error.set_ylim(bottom=0)
         error.set_ylabel("error, as a share of\nthe stage's last output")
         difference.set_ylabel("output − last output")
-        difference.set_xlabel("layer" if len(stages) == 1 else "layer, all stages with_count")
+        difference.set_xlabel("layer" if len(stages) == 1 else "layer, counted over all stages")
         difference.set_xlim(0.5, len(record.stage) + 0.5)
         difference.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
         figure.align_ylabels()

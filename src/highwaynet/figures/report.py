@@ -1,4 +1,4 @@
-"""The HTML report: one file, no external resource."""
+"""The HTML report: one file without external resources."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,12 @@ from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.spec import RunSpec
 
 MARK = '<meta name="generator" content="highwaynet'
-"""How a report is known as ours, so that it may be replaced."""
+"""Marks a report of this package, which may be overwritten."""
 
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """Everything that the report says about one run."""
+    """The contents of the report for one run."""
 
     path: str
     label: str
@@ -39,11 +39,11 @@ class ReportedRun:
     environment: dict[str, Any]
     evaluation: EvaluationRecord
     inside: Found
-    """What was found inside, by question."""
+    """Analyses of the network, by question."""
 
 
 def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
-    """The page for these runs, with a remark of the user's at the top."""
+    """Return the HTML page for these runs, with the user's note at the top."""
     labels = distinct_labels(runs)
     colours = run_colours([run.spec.network.kind for run in runs])
     curves = [Curve(label, colour, run.history) for label, colour, run in zip(labels, colours, runs, strict=True) if run.history]
@@ -71,13 +71,13 @@ def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
 
 
 def distinct_labels(runs: list[ReportedRun]) -> list[str]:
-    """A label for each run: kind and depth, with the path where several runs have the same."""
+    """Return a label for each run: kind and depth, with the path if several runs have the same."""
     labels = [run.label for run in runs]
     return [label if labels.count(label) == 1 else f"{label} ({run.path})" for label, run in zip(labels, runs, strict=True)]
 
 
 def _results(runs: list[ReportedRun]) -> list[tuple[str, list[str]]]:
-    """Rows of the table of results: those metrics that any of the runs has."""
+    """Return the rows of the table of results, for the metrics that any run has."""
     rows = []
     for metric, (heading, text) in METRICS.items():
         for part, name in PART_NAMES.items():
@@ -89,7 +89,7 @@ def _results(runs: list[ReportedRun]) -> list[tuple[str, list[str]]]:
 
 
 def _environments(runs: list[ReportedRun]) -> list[str]:
-    """Where the runs were made, each place once."""
+    """Return descriptions of the environments of the runs, each once."""
     places = []
     for run in runs:
         known = run.environment
@@ -101,7 +101,7 @@ def _environments(runs: list[ReportedRun]) -> list[str]:
 
 
 def _view(run: ReportedRun, label: str, colour: str) -> dict[str, Any]:
-    """What the template shows of a run."""
+    """Return what the template needs for a run."""
     network = run.spec.network
     found = cards(run.inside, colour, blocks=network.kind == "residual" and network.preset.traits.has_blocks)
     shown = [{"title": card.title, "svg": Markup(to_svg(card.figure)), "finding": card.finding} for card in found]
@@ -109,7 +109,7 @@ def _view(run: ReportedRun, label: str, colour: str) -> dict[str, Any]:
 
 
 def _settings(runs: list[ReportedRun]) -> list[dict[str, Any]]:
-    """A row per setting, a value per run; `same` where all runs agree."""
+    """Return a row for each setting with a value for each run; `same` says whether all are equal."""
     tables = []
     for run in runs:
         flat: dict[str, str] = {}
@@ -126,7 +126,7 @@ def _settings(runs: list[ReportedRun]) -> list[dict[str, Any]]:
 
 
 def _field_names(spec: type[BaseModel], section: str = "") -> list[str]:
-    """The dotted names of all fields, in the order of the spec."""
+    """Return the dotted names of all fields, in the order of the spec."""
     names: list[str] = []
     for name, field in spec.model_fields.items():
         inner = section_in(field.annotation)
@@ -135,12 +135,12 @@ def _field_names(spec: type[BaseModel], section: str = "") -> list[str]:
 
 
 def _breakable(name: str) -> Markup:
-    """A field name that a narrow page may break after its dots and underscores."""
+    """Allow line breaks in a field name after dots and underscores."""
     return Markup(escape(name).replace(".", Markup(".<wbr>")).replace("_", Markup("_<wbr>")))
 
 
 def is_own_report(path: Path) -> bool:
-    """Whether a file is a report of ours, which may be replaced."""
+    """Whether a file is a report of this package, which may be overwritten."""
     try:
         with path.open("r", encoding="utf-8") as stream:
             return MARK in stream.read(2000)

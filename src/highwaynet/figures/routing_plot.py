@@ -1,4 +1,4 @@
-"""How samples of different classes take different routes (figure 3 of the paper)."""
+"""Routing: mean gates of single classes, and distances between classes (figure 3 of the paper)."""
 
 from collections.abc import Sequence
 from textwrap import shorten
@@ -13,21 +13,21 @@ from highwaynet.figures.gate_map import label_gates, layer_map, map_grid
 from highwaynet.figures.style import DIVERGING, WIDTH, Figure, centred, colour_bar, finite, heat_map, house_style
 
 NAMED = 20
-"""Up to so many classes are named along the axes."""
+"""Largest number of classes that are named along the axes."""
 
 
 def draw_routing(record: RoutingRecord, classes: Sequence[int | str] | None = None, columns: int = 2) -> Figure:
-    """For each class a heat map of its mean gates minus the mean over all samples, all with the same colours.
+    """Draw, for each class, a heat map of its mean gates minus the mean over all samples, all with the same colours.
 
     Args:
-        record: What is drawn.
-        classes: Their names, or their numbers from 0; by default the first two.
-        columns: How many maps stand side by side; 2 are as wide as a phone.
+        record: The record.
+        classes: Names of classes, or numbers from 0; by default the first two.
+        columns: Number of maps side by side; 2 fit a narrow page.
     """
     count = len(record.class_names)
     chosen = range(min(2, count)) if classes is None else [_number(record.class_names, one) for one in classes]
     if not chosen or not all(0 <= number < count for number in chosen):
-        raise InputError(f"classes = {list(chosen)}: give numbers from 0 to {count - 1}")
+        raise InputError(f"classes = {list(chosen)}: choose numbers from 0 to {count - 1}")
     differences = record.class_mean[list(chosen)] - record.mean
     norm = centred(differences, 0, 1e-3)
     with house_style():
@@ -43,7 +43,7 @@ def draw_routing(record: RoutingRecord, classes: Sequence[int | str] | None = No
 
 
 def _number(names: Sequence[str], one: int | str) -> int:
-    """The number of a class that is given by its name, or by its number."""
+    """Return the number of a class, given its name or number."""
     if not isinstance(one, str):
         return int(one)
     if one not in names:
@@ -52,7 +52,7 @@ def _number(names: Sequence[str], one: int | str) -> int:
 
 
 def class_title(name: str) -> str:
-    """A class as a heading.
+    """Return the heading of a class.
 
     >>> class_title("7"), class_title("aquatic mammals and other large animals")
     ('class 7', 'aquatic mammals …')
@@ -61,7 +61,7 @@ def class_title(name: str) -> str:
 
 
 def draw_route_distances(record: RoutingRecord) -> Figure:
-    """How far the routes of any two classes are apart, as a matrix; classes are named, or numbered where there are many."""
+    """Draw the distances between the routes of all classes as a matrix; classes are named, or numbered if there are many."""
     count = len(record.class_names)
     apart = np.where(np.eye(count, dtype=bool), np.float32(np.nan), record.distance)
     low, high = float(finite(apart).min()), float(finite(apart).max())

@@ -1,4 +1,4 @@
-"""A study in pictures: the paper's figure 1, the curves of the ten best of each configuration, and their settings."""
+"""Figures of a study: figure 1 of the paper, the curves of the ten best trials of each configuration, and their settings."""
 
 import math
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ NAMES = {"train-loss": "mean training loss", "validation-loss": "mean validation
 
 
 def draw_study(result: StudyResult) -> dict[str, tuple[Figure, str]]:
-    """All figures of a study with their captions, by the name of their file."""
+    """Draw all figures of a study; return them with their captions, by file name."""
     known = [one for one in result.configurations if one.top]
     figures: dict[str, tuple[Figure, str]] = {}
     if known:
@@ -39,7 +39,7 @@ def draw_study(result: StudyResult) -> dict[str, tuple[Figure, str]]:
 
 
 def draw_best(result: StudyResult, known: list[ConfigurationResult]) -> Figure:
-    """Figure 1 of the paper: left the best run of each configuration, right the mean of its ten best."""
+    """Draw figure 1 of the paper: the best run of each configuration (left), and the mean of its ten best (right)."""
     with house_style():
         figure = Figure(figsize=(2 * WIDTH, 3.8))
         left, right = figure.subplots(1, 2, sharey=True)
@@ -55,7 +55,7 @@ def draw_best(result: StudyResult, known: list[ConfigurationResult]) -> Figure:
 
 
 def draw_curves_of(result: StudyResult, one: ConfigurationResult) -> Figure:
-    """The ten best of a configuration, thin, and their mean."""
+    """Draw the ten best trials of a configuration as thin lines, and their mean."""
     with house_style():
         figure = Figure(figsize=(WIDTH, 3.5))
         axes = figure.subplots()
@@ -72,12 +72,12 @@ def draw_curves_of(result: StudyResult, one: ConfigurationResult) -> Figure:
 
 
 def _name(result: StudyResult, one: ConfigurationResult) -> str:
-    """The only configuration of a study without axes has the study's name."""
+    """Return the label of a configuration; the name of the study if it has no axes."""
     return one.label if one.axes else result.name
 
 
 def _count_best(known: list[ConfigurationResult], article: str) -> str:
-    """How many best trials there are, for instance: the 10 best."""
+    """Return the number of best trials in words, for instance: the 10 best."""
     counts = {len(one.top) for one in known}
     return f"{article} {max(counts)} best" if len(counts) == 1 else f"up to {max(counts)} best"
 
@@ -87,14 +87,14 @@ def _curves(trials: Iterable[TrialResult]) -> list[Values]:
 
 
 def _mean(curves: list[Values]) -> Values:
-    """The mean over as many epochs as all have: some may have stopped early."""
+    """Return the mean over the epochs that all curves have; some runs may have stopped early."""
     length = min(len(curve) for curve in curves)
     mean: Values = np.mean([curve[:length] for curve in curves], axis=0)
     return mean
 
 
 def _single(curve: Values) -> dict[str, Any]:
-    """One epoch is a point."""
+    """Return the style of a curve: a single epoch is drawn as a point."""
     return {"marker": "o"} if len(curve) == 1 else {}
 
 
@@ -107,7 +107,7 @@ def _finish(axes: Axes, result: StudyResult) -> None:
 
 
 def _styles(known: list[ConfigurationResult]) -> list[tuple[str, Any]]:
-    """Networks of a kind share a colour, as in the paper, and differ in their dashes; else each has a colour of its own."""
+    """Return colours and dashes: networks of the same kind share a colour, as in the paper; without kinds, each has its own colour."""
     kinds = [next((kind for kind in KIND_COLOURS if kind in str(one.axes.get("network.name", ""))), None) for one in known]
     if None in kinds or len(set(kinds)) < 2:
         return [(COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]) for number in range(len(known))]

@@ -1,4 +1,4 @@
-"""The settings of a study as parallel coordinates: a line for each trial, from field to field to its value."""
+"""The settings of a study as parallel coordinates: a line for each trial through its settings to its value."""
 
 import math
 import re
@@ -14,20 +14,20 @@ from highwaynet.figures.style import FRAME, HEAT, WIDTH, Figure, house_style
 from highwaynet.search.results import ConfigurationResult, StudyResult, TrialResult
 
 APART = 0.14
-"""What is no value lies so far from the numbers, as a share of an axis."""
+"""Distance of the place for "no value" from the other values, as a share of an axis."""
 DIVERGED = "#bbbbbb"
 PRUNED: Any = (0, (3, 1.5))
 LETTERS = 13
-"""Longer words would reach the next axis."""
+"""Longest label; longer ones would reach the next axis."""
 WORDS = 15
-"""More of them would stand on each other."""
+"""Largest number of labels on an axis; more would overlap."""
 
 
 def draw_settings(result: StudyResult, one: ConfigurationResult, title: str) -> Figure:
-    """Parallel coordinates of a configuration, coloured by rank."""
+    """Draw the parallel coordinates of a configuration, coloured by rank."""
     fields = list(dict.fromkeys(field for trial in one.results for field in trial.settings))
     scales = [_scale(result, field, [trial.settings.get(field) for trial in one.results]) for field in fields]
-    # What diverged is worse than all others: at the upper end where the lowest is best.
+    # Diverged trials are worse than all others: they are at the upper end if the lowest value is best.
     none = -APART if result.maximises else 1 + APART
     scales.append(_Scale((trial.value for trial in one.results), log=not result.maximises, none=none, word="diverged"))
     with house_style():
@@ -41,7 +41,7 @@ def draw_settings(result: StudyResult, one: ConfigurationResult, title: str) -> 
         names = [field.partition(".")[2].replace("_", "\n") for field in fields]
         axes.set_xticks(range(len(scales)), [*names, "best\n" + result.objective.replace("-", "\n")], fontsize=9)
         axes.set_xlim(-0.05, len(scales) - 0.4)
-        apart = {scale.none for scale in scales if scale.none is not None}  # with room for their labels
+        apart = {scale.none for scale in scales if scale.none is not None}  # their labels need room
         axes.set_ylim(-2 * APART if -APART in apart else -0.04, 1 + 2 * APART if 1 + APART in apart else 1.04)
         axes.set_yticks([])
         axes.grid(False)
@@ -53,7 +53,7 @@ def draw_settings(result: StudyResult, one: ConfigurationResult, title: str) -> 
 
 
 def _looks(trials: Iterable[TrialResult], *, maximises: bool) -> list[tuple[TrialResult, dict[str, Any]]]:
-    """How each line looks, in the order of drawing: those that diverged, and then the others from the worst to the best."""
+    """Return the style of each line in the order of drawing: diverged trials, then the others from worst to best."""
     trials, sign = list(trials), -1 if maximises else 1
     ranked = sorted((trial for trial in trials if trial.value is not None), key=lambda trial: -sign * (trial.value or 0.0))
     found: list[tuple[TrialResult, dict[str, Any]]] = [(trial, {"color": DIVERGED}) for trial in trials if trial.value is None]
@@ -69,13 +69,13 @@ def _draw_scale(axes: Axes, number: int, scale: "_Scale") -> None:
     look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "annotation_clip": False, "bbox": box, "zorder": 4}
     for text, place in scale.labels():
         axes.annotate(text, (number, place), (4, 0), va="center", **look)
-    if scale.none is not None:  # beyond the lines, which would strike it through
+    if scale.none is not None:  # beyond the lines, which would cross it
         below = scale.none < 0
         axes.annotate(scale.none_label, (number, scale.none), (0, -4 if below else 4), ha="center", va="top" if below else "bottom", **look)
 
 
 def _legend(figure: Figure, states: set[str]) -> None:
-    """The colours from the worst to the best, and what else there is."""
+    """Show the colours from worst to best, and the styles of pruned and diverged trials if there are any."""
     colours = tuple(Line2D([], [], color=mpl.colormaps[HEAT](1 - share / 8), linewidth=6, solid_capstyle="butt") for share in range(9))
     entries: dict[str, Any] = {"worst … best": colours}
     if "pruned" in states:
@@ -95,7 +95,7 @@ def _scale(result: StudyResult, field: str, values: list[Any]) -> "_Scale":
 
 
 class _Scale:
-    """Values on a vertical line from 0 to 1, where words, which choices are, stand at equal distances; no value has a place apart."""
+    """Maps values to heights from 0 to 1: choices at equal distances, and missing values (None) at a separate place."""
 
     def __init__(
         self, values: Iterable[Any], *, words: list[str] | None = None, log: bool = False, none: float = -APART, word: str = "–"
@@ -119,11 +119,11 @@ class _Scale:
         return (height - self._low) / span if span else 0.5
 
     def place(self, value: Any) -> float:
-        """Where a value lies."""
+        """Return the height of a value."""
         return self.none if value is None and self.none is not None else self._at(self._height(value))
 
     def labels(self) -> list[tuple[str, float]]:
-        """What stands beside the line, and where."""
+        """Return tick labels with their heights."""
         if self._words is not None:
             every = math.ceil(len(self._words) / WORDS)
             return [(_short(word), self._at(number)) for number, word in enumerate(self._words) if number % every == 0]
@@ -135,7 +135,7 @@ class _Scale:
 
 
 def _short(word: str) -> str:
-    """A choice as its label.
+    """Shorten a choice to a label.
 
     >>> _short("-2.0"), _short("one-cycle"), _short("an-endless-name")
     ('−2', 'one-cycle', 'an-endless-n…')
@@ -145,7 +145,7 @@ def _short(word: str) -> str:
 
 
 def _told_apart(numbers: list[float]) -> list[str]:
-    """Numbers with as many digits as it takes to tell them apart, at least two.
+    """Format numbers with as many digits as needed to distinguish them, at least two.
 
     >>> _told_apart([0.0012345, 0.5, 128.0]), _told_apart([0.981, 0.9825, 0.984]), _told_apart([-2.0])
     (['0.0012', '0.5', '128'], ['0.981', '0.983', '0.984'], ['−2'])

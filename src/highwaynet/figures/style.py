@@ -1,4 +1,4 @@
-"""One style for all pictures: small, legible on a phone and in print, safe for the colour-blind."""
+"""One style for all figures: small, legible on a phone and in print, safe for colour-blind readers."""
 
 import io
 import math
@@ -23,7 +23,7 @@ from matplotlib.ticker import LogFormatter, MaxNLocator
 Values = npt.NDArray[Any]
 """Values of any precision."""
 
-# Okabe and Ito's palette, told apart with every common form of colour blindness.
+# Okabe and Ito's palette, which readers with any common form of colour blindness can distinguish.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 KIND_COLOURS = {"highway": COLOURS[0], "plain": COLOURS[1], "residual": COLOURS[2], "maxout": COLOURS[3]}
 DASHES: list[Any] = ["-", (0, (4, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 3))]
@@ -31,10 +31,10 @@ HEAT = "viridis"
 DIVERGING = "RdBu_r"
 FRAME = "#555555"
 
-# A picture is as wide as a phone in its own units, so that its text is never scaled below its size there.
+# In inches. As wide as the screen of a phone, so that text is not scaled down there.
 WIDTH = 4.3
 PIXELS = 100
-"""How many of a notebook's pixels an inch of a figure has; the picture itself has twice as many."""
+"""Pixels per inch of a figure shown in a notebook; the PNG itself has twice as many."""
 
 _SETTINGS: Any = {
     "font.family": "DejaVu Sans",
@@ -50,9 +50,9 @@ _SETTINGS: Any = {
     "legend.fontsize": 9.5,
     "lines.linewidth": 1.7,
     "figure.constrained_layout.use": True,
-    "text.parse_math": False,  # a run may be called $x$
-    "savefig.dpi": 200,  # of heat maps inside vector pictures
-    "pdf.fonttype": 42,  # letters that stay text; many publishers refuse the default
+    "text.parse_math": False,  # names of runs may contain $
+    "savefig.dpi": 200,  # also of heat maps inside vector figures
+    "pdf.fonttype": 42,  # keeps text as text; many publishers reject the default
     "svg.fonttype": "path",
     "svg.hashsalt": "highwaynet",
 }
@@ -60,29 +60,29 @@ _SETTINGS: Any = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Matplotlib's settings for the pictures of this project."""
+    """Context manager with matplotlib's settings for the figures of this package."""
     with mpl.rc_context(_SETTINGS):
         yield
 
 
 class Figure(matplotlib.figure.Figure):
-    """A figure that belongs to no window and is not kept by pyplot; notebooks show it, also if pyplot was never imported."""
+    """A figure that is independent of pyplot; notebooks display it even if pyplot was never imported."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        return to_png(deepcopy(self)), shown_size(self)  # drawing changes the layout from which a figure is drawn again
+        return to_png(deepcopy(self)), shown_size(self)  # a copy, because drawing a figure changes its layout
 
 
 def rendered(figure: matplotlib.figure.Figure, form: str, metadata: dict[str, str | None]) -> bytes:
-    """The picture as a file of this format."""
+    """Return the figure as the bytes of a file of this format."""
     buffer = io.BytesIO()
-    with house_style(), warnings.catch_warnings():  # the settings for vector pictures count when they are written
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in a script that the font lacks
+    with house_style(), warnings.catch_warnings():  # settings for vector formats apply when the figure is saved
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name may use a script that the font lacks
         figure.savefig(buffer, format=form, metadata=metadata)
     return buffer.getvalue()
 
 
 def to_svg(figure: matplotlib.figure.Figure) -> str:
-    """The picture as an SVG element for a page: no size of its own, the same text for the same data."""
+    """Return the figure as an SVG element without width and height; the same data give the same text."""
     text = rendered(figure, "svg", {"Date": None, "Creator": None}).decode()
     svg = text[text.index("<svg") :]
     head, closing, rest = svg.partition(">")
@@ -91,25 +91,25 @@ def to_svg(figure: matplotlib.figure.Figure) -> str:
 
 
 def to_png(figure: matplotlib.figure.Figure) -> bytes:
-    """The picture as a PNG file, the same for the same data."""
+    """Return the figure as a PNG file; the same data give the same bytes."""
     return rendered(figure, "png", {"Software": None})
 
 
 def shown_size(figure: matplotlib.figure.Figure) -> dict[str, int]:
-    """Width and height in a notebook's pixels."""
+    """Return width and height in a notebook, in pixels."""
     width, height = (round(PIXELS * inches) for inches in figure.get_size_inches())
     return {"width": width, "height": height}
 
 
 class _PlainNumbers(LogFormatter):
-    """Labels of a log axis as plain numbers: 0.02, 0.1, 1; which ticks get one is left to matplotlib."""
+    """Labels of a log axis as plain numbers: 0.02, 0.1, 1; matplotlib decides which ticks get one."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
 def log_scale(axis: Axis) -> None:
-    """A log axis, with numbers between the powers of ten where it spans less than a decade or two."""
+    """Make the y axis logarithmic, with labels between powers of ten if it spans less than a decade or two."""
     axis.axes.set_yscale("log")
     major, minor = plain_numbers()
     axis.set_major_formatter(major)
@@ -117,12 +117,12 @@ def log_scale(axis: Axis) -> None:
 
 
 def plain_numbers() -> tuple[LogFormatter, LogFormatter]:
-    """The labels of a log scale: at powers of ten, and between them where it spans less than a decade or two."""
+    """Return the major and minor label formatters of a log axis; minor labels appear if it spans less than a decade or two."""
     return _PlainNumbers(), _PlainNumbers(labelOnlyBase=False, minor_thresholds=(1.5, 0.6))
 
 
 def count_ticks(first: int, last: int, ticks: int = 5) -> list[int]:
-    """Where to write numbers along a count: at the first, and at round ones.
+    """Return ticks for counts from `first` to `last`: the first, and round numbers.
 
     >>> count_ticks(1, 49), count_ticks(0, 3), count_ticks(1, 1)
     ([1, 10, 20, 30, 40], [0, 1, 2, 3], [1])
@@ -132,23 +132,23 @@ def count_ticks(first: int, last: int, ticks: int = 5) -> list[int]:
 
 
 def finite(values: Values) -> Values:
-    """The numbers among the values, in one row; a zero where there are none."""
+    """Return the finite values in one dimension; a single zero if there are none."""
     numbers: Values = values[np.isfinite(values)]
     return numbers if numbers.size else np.zeros(1, dtype=np.float32)
 
 
 def centred(values: Values, centre: float, least: float) -> Normalize:
-    """Colours from as far below a centre as above it, so far that 99 of 100 values lie between: a few would leave the others pale."""
+    """Return a colour range that is symmetric around `centre` and covers 99 % of the values; outliers would make the others pale."""
     away = np.abs(finite(values) - centre)
     reach = float(np.quantile(away, 0.99, method="higher")) or float(away.max())
     return Normalize(centre - max(reach, least), centre + max(reach, least))
 
 
 def heat_map(axes: Axes, table: Values, norm: Normalize, colours: str = HEAT, first: int = 1) -> AxesImage:
-    """A table, with_count from `first` at the top left; where it holds no number the paper stays white."""
+    """Draw a table as an image; rows and columns are counted from `first` at the top left, and NaN stays white."""
     rows, columns = table.shape
     axes.grid(False)
-    # More rows than dots of ink: neighbours are averaged, none is left out.
+    # With more rows than pixels, neighbours are averaged, so that none is lost.
     smoothing = "nearest" if max(rows, columns) <= 300 else "antialiased"
     edges = (first - 0.5, columns + first - 0.5, rows + first - 0.5, first - 0.5)
     image = axes.imshow(table, cmap=colours, norm=norm, aspect="auto", interpolation=smoothing, extent=edges)
@@ -160,9 +160,9 @@ def heat_map(axes: Axes, table: Values, norm: Normalize, colours: str = HEAT, fi
 
 
 def colour_bar(image: AxesImage, axes: Any, label: str, *, mark: float | None = None, wide: bool = False) -> Colorbar:
-    """What the colours mean, below one panel or (`wide`) all; pointed where values lie beyond an end.
+    """Draw a colour bar below one panel, or (`wide`) below all; its ends are pointed if values lie beyond them.
 
-    A line marks a value to compare with.
+    A line marks the value `mark`.
     """
     values, (low, high) = finite(np.ma.getdata(np.ma.asarray(image.get_array()))), image.get_clim()
     slack = 1e-5 * (high - low)
@@ -189,7 +189,7 @@ def colour_bar(image: AxesImage, axes: Any, label: str, *, mark: float | None = 
 
 
 def _round_below(number: float) -> float:
-    """The next smaller number of 1, 2 and 5 with any power of ten.
+    """Return the largest number of the form 1, 2 or 5 times a power of ten that is not above `number`.
 
     >>> _round_below(3.7), _round_below(0.6)
     (2.0, 0.5)
@@ -199,12 +199,12 @@ def _round_below(number: float) -> float:
 
 
 def kind_styles(kinds: list[str]) -> list[tuple[str, Any]]:
-    """Colour and dashes for each curve: those of a kind share a colour, as in the paper, and differ in their dashes."""
+    """Return colour and dashes for each curve; curves of a kind share a colour, as in the paper, and differ in dashes."""
     return [(KIND_COLOURS[kind], DASHES[kinds[:number].count(kind) % len(DASHES)]) for number, kind in enumerate(kinds)]
 
 
 def run_colours(kinds: list[str]) -> list[str]:
-    """A colour for each run: its kind's own where it is the first of its kind, else the next free one.
+    """Return a colour for each run: that of its kind for the first run of a kind, else the next free one.
 
     >>> run_colours(["plain", "highway", "highway"])
     ['#D55E00', '#0072B2', '#009E73']

@@ -1,1 +1,1 @@
-"""Many runs: spaces of settings, studies, the workers that run them, and what came out."""
+"""Studies: spaces of settings, the workers that run trials, and the results."""

@@ -1,4 +1,4 @@
-"""Where a study's storage is: a SQLite file, or a PostgreSQL server whose password is never printed. Free of torch and Optuna."""
+"""Addresses of storages: a SQLite file, or a PostgreSQL server whose password is never printed. Imports neither torch nor Optuna."""
 
 import re
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ _POSTGRES = r"postgres(ql)?(\+\w+)?"
 
 @dataclass(frozen=True)
 class Address:
-    """A storage."""
+    """The address of a storage."""
 
     url: str
-    """As SQLAlchemy takes it; may hold a password."""
+    """URL for SQLAlchemy; may contain a password."""
 
     @classmethod
     def of_file(cls, path: Path) -> "Address":
-        """That of a SQLite file; raises InputError where an address cannot hold its path."""
+        """Return the address of a SQLite file; raises InputError if its path cannot be part of a URL."""
         if "?" in str(path.resolve()):
-            raise InputError(f"{path}: a study cannot lie in a folder with a question mark in its name; choose another one")
+            raise InputError(f"{path}: a study cannot be in a folder with a question mark in its name; choose another folder")
         return cls(f"sqlite:///{path.resolve()}")
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """The storage that a user names; raises InputError where it is of no kind that we know."""
+        """Parse the address that a user gives; raises InputError if it is not a supported one."""
         scheme, colon, rest = text.partition("://")
         if colon and re.fullmatch(_POSTGRES, scheme):
             driver = scheme.partition("+")[2] or "psycopg"
             try:
-                # A second @ would split the password elsewhere than meant, and the rest of it would be quoted as a host.
+                # With a second @ the password would be cut short, and messages would print the rest of it as the host.
                 valid = (bool(urlsplit(text).hostname) or "host=" in rest) and rest.partition("?")[0].count("@") <= 1
                 _ = urlsplit(text).port
             except ValueError:
@@ -42,38 +42,38 @@ class Address:
             if not valid or not urlsplit(text).path.strip("/"):
                 raise InputError(
                     f"--storage {masked(text)}: write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
-                    "with special characters of the password as in other addresses (%40 for @)"
+                    "with special characters of the password percent-encoded (%40 for @)"
                 )
             return cls(f"postgresql+{driver}://{rest}")
         if colon and scheme == "sqlite" and rest.strip("/") and not set("?:") & set(rest.strip("/")):
             return cls(text)
-        raise InputError(f"--storage {masked(text)}: give postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or leave it out for a file")
+        raise InputError(f"--storage {masked(text)}: give postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or omit it to use a file")
 
     @property
     def file(self) -> Path | None:
-        """The file of SQLite; None where a server has it."""
+        """The SQLite file; None for a server."""
         return Path(self.url.removeprefix("sqlite:///")) if self.url.startswith("sqlite:") else None
 
     @property
     def shown(self) -> str:
-        """For people: without the password and the driver."""
+        """The address for messages: without password and driver."""
         return str(self.file) if self.file else masked(self.url).replace("postgresql+psycopg:", "postgresql:")
 
     def scrubbed(self, text: str) -> str:
-        """A text of a library without the password, should it have quoted it."""
+        """Return a library's message with the password masked."""
         for secret in _secrets(self.url):
             text = text.replace(secret, "***")
         return text
 
 
 def masked(url: str) -> str:
-    """An address without its password, wherever it stands in it.
+    """Return an address with its passwords masked.
 
     >>> masked("postgresql://me:secret@host/db"), masked("postgresql://host/db?user=me&password=secret")
     ('postgresql://me:***@host/db', 'postgresql://host/db?user=me&password=***')
     """
     scheme, colon, rest = url.partition("://")
-    if not colon:  # mistyped: whatever stands before an @ may be a password
+    if not colon:  # mistyped: anything before an @ may be a password
         return re.sub(r".*@", "***@", url)
     rest = re.sub(r"^([^/?#]*?):(.*)@", r"\1:***@", rest)
     return f"{scheme}://" + re.sub(r"(?i)(password|sslpassword|passfile)=[^&]*", r"\1=***", rest)

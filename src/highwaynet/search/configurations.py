@@ -1,4 +1,4 @@
-"""A study's configurations, and from settings to the spec of a run. Free of torch."""
+"""The configurations of a study, and the spec of the run for given settings. Does not import torch."""
 
 import re
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ class Configuration:
     """One combination of the axes' values."""
 
     label: str
-    """Names it in tables, in the storage and as a folder, for instance fc-highway-depth10."""
+    """Its name in tables, in the storage and as a folder, for instance fc-highway-depth10."""
     values: dict[str, Any]
-    """The axes' values by field."""
+    """Values of the axes by field."""
 
 
 def configurations(spec: StudySpec) -> list[Configuration]:
-    """All combinations of the axes' values, the last axis changing fastest; one, called all, where there are no axes."""
+    """Return all combinations of the axes' values, the last axis changing fastest; without axes, one called "all"."""
     found: list[Configuration] = []
     for values in product(*spec.axes.values()):
         chosen = dict(zip(spec.axes, values, strict=True))
@@ -50,7 +50,7 @@ def _word(field: str, value: Any) -> str:
 
 
 def parameters_of(spec: StudySpec, configuration: Configuration) -> dict[str, Parameter]:
-    """What is drawn in a configuration, every field behind those on which it depends; conditions on axes are settled."""
+    """Return the parameters of a configuration, each after those it depends on; those excluded by conditions on axes are omitted."""
     axes = configuration.values
     return {
         field: parameter
@@ -60,13 +60,13 @@ def parameters_of(spec: StudySpec, configuration: Configuration) -> dict[str, Pa
 
 
 def applies(parameter: Parameter, configuration: Configuration, settings: Settings) -> bool:
-    """Whether a setting is drawn, given those that were drawn before it."""
+    """Whether a parameter applies, given the settings drawn before it."""
     known = configuration.values | settings
     return all(other in known and holds(condition, known[other]) for other, condition in parameter.when.items())
 
 
 def spec_of_trial(spec: StudySpec, configuration: Configuration, settings: Settings, seed: int) -> RunSpec:
-    """The run of a trial: a process with one thread, unless the study says otherwise."""
+    """Return the spec of a trial's run; it uses one thread unless the study says otherwise."""
     values: dict[str, Any] = deepcopy(spec.run)
     for field, value in (configuration.values | settings).items():
         assign(values, field, value)
@@ -76,7 +76,7 @@ def spec_of_trial(spec: StudySpec, configuration: Configuration, settings: Setti
 
 
 def anchored(spec: StudySpec) -> StudySpec:
-    """The study with whole paths where it names files of data, so that it means the same wherever somebody stands."""
+    """Return the study with absolute paths of data files, so that it does not depend on the current folder."""
     changes: dict[str, Any] = {"run": deepcopy(spec.run)}
     make_absolute(changes["run"])
     if DATA in spec.axes:
@@ -87,7 +87,7 @@ def anchored(spec: StudySpec) -> StudySpec:
 
 
 def check_runs(spec: StudySpec) -> list[tuple[Configuration, list[RunSpec]]]:
-    """The runs at the ends of the space, or with the settings that are given, by configuration; raises InputError where one is refused."""
+    """Return, by configuration, the runs at the ends of the space, or with the given settings; raises InputError if one is invalid."""
     check_given(spec)
     checked: list[tuple[Configuration, list[RunSpec]]] = []
     for configuration in configurations(spec):
@@ -102,7 +102,7 @@ def check_runs(spec: StudySpec) -> list[tuple[Configuration, list[RunSpec]]]:
 
 
 def check_given(spec: StudySpec) -> None:
-    """Raise InputError where the settings that are given are not those of the study's configurations and space."""
+    """Raise InputError if the settings in [[given]] do not match the configurations and the space of the study."""
     if not spec.given:
         return
     known = {one.label: one for one in configurations(spec)}
@@ -113,7 +113,7 @@ def check_given(spec: StudySpec) -> None:
         listed = spec.given.get(label, ())
         if len(listed) != spec.trials:
             raise InputError(
-                f"[[given.{label}]] has {len(listed)} settings, and trials = {spec.trials}: give as many for each configuration"
+                f"[[given.{label}]] has {len(listed)} settings, but trials = {spec.trials}: list {spec.trials} for each configuration"
             )
         for number, settings in enumerate(listed):
             place = f"[[given.{label}]] number {number + 1}"
@@ -122,11 +122,11 @@ def check_given(spec: StudySpec) -> None:
                 raise InputError(f"{place}: {wrong[0]} is {'missing' if wrong[0] in wanted else 'not a setting here'}")
             for field, parameter in wanted.items():
                 if not parameter.has(settings[field]):
-                    raise InputError(f"{place}: {field} = {settings[field]!r} lies outside of [space]")
+                    raise InputError(f"{place}: {field} = {settings[field]!r} is outside of [space]")
 
 
 def ends(spec: StudySpec, configuration: Configuration) -> Iterator[Settings]:
-    """Settings at the ends of the space: all at their first value, all at their last, and every choice once."""
+    """Yield settings at the ends of the space: all at their first value, all at their last, and every choice once."""
     parameters = parameters_of(spec, configuration)
 
     def walk(shares: dict[str, float], usual: float) -> Settings:

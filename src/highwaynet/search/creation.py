@@ -1,8 +1,8 @@
-"""A study in its storage: one Optuna study for each configuration, and for each index exactly one trial that is waiting, running or done.
+"""Creating a study in its storage: one Optuna study for each configuration, with exactly one live or finished trial for each index.
 
-Everything for a configuration happens in one transaction that holds the lock of its study, so that parents that start together, and ones
-that are killed half-way, leave each index there once. What is added here are rows of Optuna's own tables: its functions would add
-them one by one, and twice where a connection breaks between a row and the answer.
+Everything for a configuration happens in one transaction that locks its study. Each index is therefore there once, even if several parents
+start at the same time or one is killed half-way. This module writes rows of Optuna's tables itself, because Optuna's functions add trials
+one by one, and add a trial twice if the connection breaks before the answer.
 """
 
 import json
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 FORMAT = 1
-"""Version of what a study keeps besides Optuna's own: the attributes of studies and trials."""
+"""Version of the attributes that highwaynet adds to Optuna's studies and trials."""
 ERRORS = 3
-"""How often a trial may fail before it is given up: it is tried again twice."""
+"""A trial that has failed this many times is given up."""
 LOSSES = 12
-"""How often a trial may lose its worker before that counts as its own fault: it may need more memory than there is."""
+"""A trial that has lost its worker this many times is given up; it may need too much memory."""
 
 
 def study_name(spec: StudySpec, configuration: Configuration) -> str:
-    """The name of a configuration's study in Optuna's storage."""
+    """Return the name of a configuration's study in Optuna's storage."""
     return f"{spec.name}/{configuration.label}"
 
 
@@ -41,13 +41,13 @@ def ensure(
     *,
     again: bool = False,
 ) -> int:
-    """Make what is missing: the study, and a waiting trial for each index that has none that is alive or done. Returns the study's id.
+    """Create what is missing: the study, and a waiting trial for each index without a live or finished one. Returns the study's id.
 
-    With `again`, those that were given up have another chance: whatever was wrong may be right now.
+    With `again`, indices that were given up are tried again.
     """
     from sqlalchemy.exc import IntegrityError
 
-    from highwaynet.search.drawing import draw  # which needs torch; whoever only looks at a study does not
+    from highwaynet.search.drawing import draw  # imports torch, which commands that only read a study do not need
 
     drawn = draw(spec, configuration)
 
@@ -58,15 +58,15 @@ def ensure(
                     study = _locked_study(session, spec, configuration, attributes)
                     _add_trials(session, study, spec, configuration, drawn, again=again)
                     return study
-            except IntegrityError:  # another one made the study at this moment
+            except IntegrityError:  # another process has just created the study
                 continue
-        raise AssertionError("the study is there after the first conflict")
+        raise AssertionError("after the first conflict the study exists")
 
     return patience(attempt)
 
 
 def _locked_study(session: "Session", spec: StudySpec, configuration: Configuration, attributes: Mapping[str, Any]) -> int:
-    """The id of the study, which is made where there is none; its row is locked until the transaction ends."""
+    """Return the id of the study, created if missing; its row is locked until the transaction ends."""
     from optuna.storages._rdb import models
     from optuna.study import StudyDirection
 
@@ -111,7 +111,7 @@ def _add_trials(
     count = session.query(trial.trial_id).filter(trial.study_id == study).count()
     added = {index: trial(study_id=study, number=count + place, state=TrialState.WAITING) for place, index in enumerate(wanted)}
     session.add_all(added.values())
-    session.flush()  # which gives them their ids
+    session.flush()  # assigns the ids
     space = parameters_of(spec, configuration)
     for index, row in added.items():
         session.add(attribute(trial_id=row.trial_id, key="index", value_json=json.dumps(index)))
@@ -119,12 +119,12 @@ def _add_trials(
             for field, value in drawn[index].items():
                 number, text = stored(space[field], value)
                 session.add(models.TrialParamModel(trial_id=row.trial_id, param_name=field, param_value=number, distribution_json=text))
-        elif index in last:  # what was suggested before is tried again
+        elif index in last:  # reuse the settings that were suggested before
             for known in session.query(models.TrialParamModel).filter(models.TrialParamModel.trial_id == last[index]):
                 copy = {"param_name": known.param_name, "param_value": known.param_value, "distribution_json": known.distribution_json}
                 session.add(models.TrialParamModel(trial_id=row.trial_id, **copy))
 
 
 def is_given_up(errors: int, losses: int) -> bool:
-    """Whether an index with so many failures is not tried again."""
+    """Whether an index with this many errors and lost workers is not tried again."""
     return errors >= ERRORS or losses >= LOSSES

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def distribution_of(parameter: Parameter) -> "BaseDistribution":
-    """Optuna's word for it. Choices that are lists, which Optuna does not know, become their JSON text."""
+    """Convert a parameter to Optuna's distribution. Choices that are lists, which Optuna does not support, become JSON text."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if parameter.choices is not None:
@@ -22,7 +22,7 @@ def distribution_of(parameter: Parameter) -> "BaseDistribution":
 
 
 def stored(parameter: Parameter, value: Any) -> tuple[float, str]:
-    """A value and its distribution as Optuna's tables have them: a choice is its place in the list."""
+    """Return value and distribution as Optuna's tables store them; a choice is stored as its index in the list."""
     from optuna.distributions import distribution_to_json
 
     if parameter.choices is not None:
@@ -31,7 +31,7 @@ def stored(parameter: Parameter, value: Any) -> tuple[float, str]:
 
 
 def restored(parameter: Parameter, value: Any) -> Any:
-    """A value from Optuna as the spec has it."""
+    """Convert a value from Optuna to the form of the spec."""
     if parameter.choices is not None:
         return next((choice for choice in parameter.choices if same(_plain(choice), value)), value)
     return value

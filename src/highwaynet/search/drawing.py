@@ -1,4 +1,4 @@
-"""Settings of trials, drawn from the study's seed, the configuration and the trial's index, whoever draws them."""
+"""Drawing the settings of trials; they depend only on the study's seed, the configuration and the trial's index."""
 
 import torch
 
@@ -8,12 +8,12 @@ from highwaynet.search.spec import StudySpec
 
 
 def trial_seed(spec: StudySpec, configuration: Configuration, index: int) -> int:
-    """The seed of a trial's run."""
+    """Return the seed of a trial's run."""
     return seed_for(spec.seed, "trial", configuration.label, index)
 
 
 def draw(spec: StudySpec, configuration: Configuration) -> list[Settings] | None:
-    """The settings of all trials of a configuration, by index; None where the sampler learns from trials before."""
+    """Return the settings of all trials of a configuration, by index; None if the sampler learns from earlier trials."""
     if spec.sampler == "tpe":
         return None
     if spec.sampler == "given":
@@ -31,7 +31,7 @@ def draw(spec: StudySpec, configuration: Configuration) -> list[Settings] | None
 
 
 def _random(spec: StudySpec, configuration: Configuration, fields: list[str]) -> list[list[float]]:
-    """(trials, fields): each number has a generator of its own, so that another field in the space changes none of the others."""
+    """Return (trials, fields) random numbers, each with its own generator, so that a new field does not change the others."""
 
     def number(index: int, field: str) -> float:
         generator = generator_for(spec.seed, "settings", configuration.label, index, field)
@@ -41,7 +41,7 @@ def _random(spec: StudySpec, configuration: Configuration, fields: list[str]) ->
 
 
 def _sobol(spec: StudySpec, configuration: Configuration, fields: int) -> list[list[float]]:
-    """(trials, fields): the first points of a scrambled Sobol sequence."""
+    """Return the first points of a scrambled Sobol sequence, (trials, fields)."""
     if not fields:
         return [[]] * spec.trials
     engine = torch.quasirandom.SobolEngine(fields, scramble=True, seed=seed_for(spec.seed, "sobol", configuration.label))

@@ -1,4 +1,4 @@
-"""Fields of a run's spec by their dotted names, for instance training.learning_rate. Free of torch."""
+"""Fields of a run's spec by their dotted names, for instance training.learning_rate. Does not import torch."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
 
 
 def flattened(values: dict[str, Any], is_leaf: Callable[[Any], bool], prefix: str = "") -> dict[str, Any]:
-    """Tables within tables as one, with dotted names: in TOML both "network.depth" = 10 and network.depth = 10 can be written.
+    """Flatten nested tables to one with dotted names: TOML allows both "network.depth" = 10 and network.depth = 10.
 
     >>> flattened({"network": {"depth": 10}, "training.decay": 1}, lambda value: not isinstance(value, dict))
     {'network.depth': 10, 'training.decay': 1}
@@ -29,9 +29,9 @@ def flattened(values: dict[str, Any], is_leaf: Callable[[Any], bool], prefix: st
 
 
 def check_field(field: str, table: str) -> None:
-    """Raise InputError where a run's spec has no such field, or none that a study may set."""
+    """Raise InputError if a run's spec has no such field, or if a study may not set it."""
     if field in {"seed", "schema_version"}:
-        raise InputError(f"[{table}] {field}: each trial's seed follows from the study's own; give that, at the top of the file")
+        raise InputError(f"[{table}] {field}: the seed of a trial follows from that of the study; set seed at the top of the file")
     section, dot, name = field.partition(".")
     if section not in SECTIONS:
         raise InputError(f"[{table}] {field}: {unknown('section', section, SECTIONS)}")

@@ -1,4 +1,4 @@
-"""The best settings of a study as a study of its own, to be run longer."""
+"""Finals: a new study of the best settings of a study, usually with more epochs."""
 
 from typing import Any
 
@@ -12,24 +12,24 @@ EPOCHS = "training.epochs"
 
 
 def finals(spec: StudySpec, result: StudyResult, top: int, epochs: int | None, name: str | None) -> StudySpec:
-    """A study of the best settings of each configuration, the best first; each has another seed than before.
+    """Return a study of the best settings of each configuration, the best first, with new seeds.
 
     Args:
         spec: The study.
-        result: What it came to.
+        result: Its results.
         top: How many settings of each configuration.
-        epochs: How long each is run; as long as before where None.
-        name: The new study's name; by default that of the old one and "finals".
+        epochs: Number of epochs; None keeps the old number.
+        name: Name of the new study; by default the old name and "-finals".
     """
     ranked = {one.label: one.ranked(maximises=result.maximises) for one in result.configurations}
     label = min(ranked, key=lambda label: len(ranked[label]))
     if len(ranked[label]) < top:
         way = f"ask for --top {len(ranked[label])}" if ranked[label] else "run the study to its end first"
-        raise InputError(f"--top {top}: {label} has {len(ranked[label])} trials that ran to their end and did not diverge; {way}")
+        raise InputError(f"--top {top}: {label} has {len(ranked[label])} trials that finished and did not diverge; {way}")
     values: dict[str, Any] = spec.model_dump(exclude_none=True)
     if epochs is not None:
         if EPOCHS in spec.axes or EPOCHS in spec.space:
-            raise InputError(f"--epochs {epochs}: the study itself searches over {EPOCHS}; leave --epochs out")
+            raise InputError(f"--epochs {epochs}: the study itself searches over {EPOCHS}; omit --epochs")
         values["run"].setdefault("training", {})["epochs"] = epochs
     changes = {
         "name": name or f"{spec.name}-finals",

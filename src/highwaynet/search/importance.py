@@ -1,4 +1,4 @@
-"""How much each setting matters."""
+"""Importance of each setting."""
 
 import math
 import warnings
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 FEWEST = 20
-"""With fewer trials the best tenth is one or two, which say nothing."""
+"""Fewest trials for which importance is computed; with fewer, the best tenth would be one trial."""
 
 
 def importance_of(trials: list["FrozenTrial"], *, maximises: bool) -> dict[str, float] | None:
-    """PED-ANOVA: how differently a setting is spread among the best tenth of the trials and among all; together 1.
+    """Compute PED-ANOVA: how much the distribution of each setting in the best tenth of the trials differs from that in all. The sum is 1.
 
-    Trials that diverged count as worst. Only settings that every trial has are compared: the share of one that few of the best have says
-    nothing about the others. None where there are too few trials, fewer than two such settings, or numbers that Optuna cannot compare.
+    Diverged trials count as worst. Only settings that every trial has are compared. Returns None if there are too few trials, fewer than
+    two such settings, or values that Optuna cannot compare.
     """
     from optuna.trial import TrialState
 
@@ -31,13 +31,13 @@ def importance_of(trials: list["FrozenTrial"], *, maximises: bool) -> dict[str, 
     worst = max(finite)
     try:
         found = _ped_anova(done, [min(sign * (trial.value or 0.0), worst) for trial in done], common)
-    except (ValueError, RuntimeError):  # a study is shown without them rather than not at all
+    except (ValueError, RuntimeError):  # show the study without importance rather than fail
         return None
     return {field: float(share) for field, share in sorted(found.items(), key=lambda item: -item[1])}
 
 
 def _ped_anova(trials: list["FrozenTrial"], values: list[float], fields: list[str]) -> dict[str, float]:
-    """Lower values are better."""
+    """Compute the importance of `fields`; lower values are better."""
     import optuna
     from optuna.trial import create_trial
 

@@ -1,4 +1,4 @@
-"""What depends on the trials before: Optuna's samplers that learn from them, and its pruners."""
+"""Samplers and pruners of Optuna, which learn from earlier trials."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from highwaynet.search.trials import ClaimedTrial, Trials
 
 REDUCTION = 4
-"""Successive halving: of so many trials one goes on."""
+"""Successive halving: one of this many trials continues."""
 
 
 def load_study(trials: "Trials", claim: "ClaimedTrial") -> "Study":
-    """The Optuna study of a claim's configuration, with a sampler that is seeded for this trial."""
+    """Load the Optuna study of a claimed trial's configuration, with a sampler seeded for this trial."""
     import optuna
 
     name = study_name(trials.spec, claim.configuration)
@@ -30,7 +30,7 @@ def load_study(trials: "Trials", claim: "ClaimedTrial") -> "Study":
 
 
 def suggest(trials: "Trials", claim: "ClaimedTrial") -> Settings:
-    """Settings for a claim: those that were drawn, else what the sampler suggests, where it has not done so before."""
+    """Return the settings of a claimed trial: those drawn in advance, else those that the sampler suggests (once for each trial)."""
     import optuna
 
     if trials.spec.sampler != "tpe":
@@ -60,12 +60,12 @@ def _suggested(trial: "Trial", field: str, parameter: Parameter) -> Any:
 
 
 class Pruning:
-    """Whether a trial should go on.
+    """Decides whether a trial should be pruned.
 
     Args:
         trials: The study.
         claim: The trial.
-        epochs: How many epochs it has.
+        epochs: Its number of epochs.
     """
 
     def __init__(self, trials: "Trials", claim: "ClaimedTrial", epochs: int) -> None:
@@ -74,7 +74,7 @@ class Pruning:
         self._pruner = _pruner(trials.spec.pruner, epochs)
 
     def is_bad(self) -> bool:
-        """Whether the trial's reports so far are too bad, beside those of the others, to go on."""
+        """Whether the pruner would end the trial, given the values reported so far."""
         if self._study is None:
             return False
         study, storage = self._study, self._trials.storage

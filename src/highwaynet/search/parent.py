@@ -1,4 +1,4 @@
-"""The parent of a study's workers on one machine: starts them, replaces those that die, looks after lost trials, shows how it stands."""
+"""The parent process of a study on one machine: starts workers, replaces dead ones, releases lost trials, shows progress."""
 
 import subprocess
 import sys
@@ -18,23 +18,23 @@ from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.workers import Process, dismiss, start_worker, tell, why_it_ended
 
 LOOK = 0.5
-"""Seconds between two looks at the storage, at least."""
+"""Minimum seconds between two queries of the storage."""
 COST = 20
-"""A look that takes long comes as much more rarely: it shall take a twentieth of the time at most."""
+"""The pause after a query is at least this many times its duration, so that queries take at most about a twentieth of the time."""
 DEATHS = 15
-"""How often each worker may die, without a trial being finished in between, before the parent gives up."""
+"""How often each worker may die without any trial finishing before the parent gives up."""
 LOG = "workers.log"
 
 
 class StudyWatcher(Protocol):
-    """Is told how the study stands."""
+    """Callbacks that follow a study."""
 
     def show(self, standings: list[StudyStatus], workers: int) -> None:
-        """How it stands, with so many workers here."""
+        """Called regularly, with the progress of each configuration and the number of workers here."""
         ...
 
     def note(self, sentence: str) -> None:
-        """Something happened that a person should know."""
+        """Called with a sentence for the user."""
         ...
 
 
@@ -42,8 +42,8 @@ class Team:
     """The workers of one parent.
 
     Args:
-        job: What they are told.
-        folder: The study's folder, in which their log lies.
+        job: The order that each worker gets.
+        folder: The study's folder, where their log is.
     """
 
     def __init__(self, job: dict[str, Any], folder: Path) -> None:
@@ -53,11 +53,11 @@ class Team:
         self._workers: dict[int, Process] = {}
 
     def __len__(self) -> int:
-        """How many live."""
+        """Number of workers that are not buried yet."""
         return len(self._workers)
 
     def fill(self, count: int) -> None:
-        """Start as many as are missing."""
+        """Start workers until there are `count`."""
         for number in range(count):
             if number not in self._workers:
                 self._workers[number] = self._start(number)
@@ -69,11 +69,11 @@ class Team:
         return worker
 
     def has_ended(self) -> bool:
-        """Whether one of them ended, and is not buried yet."""
+        """Whether a worker has ended that is not buried yet."""
         return any(worker.poll() is not None for worker in self._workers.values())
 
     def bury(self) -> int:
-        """Forget those that ended; how many of them died."""
+        """Remove workers that have ended; return how many of them failed."""
         ended = {number: worker for number, worker in self._workers.items() if worker.poll() is not None}
         for number, worker in ended.items():
             dismiss(worker)
@@ -82,12 +82,12 @@ class Team:
         return sum(worker.returncode != 0 for worker in ended.values())
 
     def dismiss(self) -> None:
-        """Ask all to stop."""
+        """Ask all workers to save and end."""
         for worker in self._workers.values():
             dismiss(worker)
 
     def last_words(self) -> str:
-        """Why the last one died: the last line of their log, or how its process ended."""
+        """Return why the last worker died: the last line of the log, or the exit code."""
         log = b""
         with suppress(OSError):
             log = self._log.read_bytes()[self._read :]
@@ -97,12 +97,12 @@ class Team:
 def run_study(
     spec: StudySpec, address: Address, folder: Path, attributes: dict[str, Any], workers: int, display: StudyWatcher
 ) -> list[StudyStatus]:
-    """Run a study to its end, with so many workers here; others elsewhere may share it.
+    """Run a study to its end with `workers` workers on this machine; other machines may take part.
 
     Raises:
-        InterruptedRunError: If Ctrl-C or SIGTERM came; the study can go on.
-        StorageError: If the storage stays away for too long.
-        HighwayError: If the workers die again and again.
+        InterruptedRunError: On Ctrl-C or SIGTERM; the study can be continued.
+        StorageError: If the storage does not answer for too long.
+        HighwayError: If workers keep dying.
     """
     with Interruption() as stop:
         stop.armed = True
@@ -114,7 +114,7 @@ def run_study(
             standings = _tend(trials, team, workers, display, stop)
         finally:
             team.dismiss()
-            if sys.exc_info()[0] is not KeyboardInterrupt:  # who is in a hurry does not wait; they will end
+            if sys.exc_info()[0] is not KeyboardInterrupt:  # after a second Ctrl-C, do not wait; the workers end on their own
                 _wait(team)
             trials.storage.engine.dispose()
         make_portable(address)
@@ -141,9 +141,9 @@ def _tend(trials: Trials, team: Team, workers: int, display: StudyWatcher, stop:
         deaths = deaths + died if left == progress else died
         progress = left
         if deaths > DEATHS * workers:
-            raise HighwayError(f"workers die again and again, the last one with: {team.last_words()}")
+            raise HighwayError(f"workers keep dying, the last one with: {team.last_words()}")
         if died and not stop.requested:
-            display.note(f"a worker died ({team.last_words()}); its trial is given to another one")
+            display.note(f"a worker died ({team.last_words()}); another one takes over its trial")
         if stop.requested:
             team.dismiss()
             _wait(team)
@@ -158,7 +158,7 @@ def _tend(trials: Trials, team: Team, workers: int, display: StudyWatcher, stop:
 
 
 def _wait(team: Team) -> None:
-    """Until all have ended: a worker finishes its step and saves."""
+    """Wait until all workers have ended; each finishes its step and saves."""
     while len(team):
         team.bury()
         time.sleep(0.05)

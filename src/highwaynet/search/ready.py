@@ -1,4 +1,4 @@
-"""Studies that come with the package. Free of torch."""
+"""Studies that come with the package. Does not import torch."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -10,12 +10,12 @@ _FOLDER = files("highwaynet.search") / "studies"
 
 
 def ready_names() -> list[str]:
-    """Their names."""
+    """Return the names of the studies that come with the package."""
     return sorted(file.name.removesuffix(".toml") for file in _FOLDER.iterdir() if file.name.endswith(".toml"))
 
 
 def ready_study(name: str) -> StudySpec:
-    """One of them; raises InputError where there is none of this name."""
+    """Read a study that comes with the package; raises InputError if there is none with this name."""
     if name not in ready_names():
         raise unknown("ready study", name, ready_names())
     return parse_study((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"), Path(f"{name}.toml"))

@@ -1,4 +1,4 @@
-"""What a study came to, as plain records."""
+"""Results of a study, as plain records."""
 
 import math
 import statistics
@@ -18,59 +18,59 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 TOP = 10
-"""As in the paper's figure 1, right: the ten best."""
+"""Number of best trials, as in figure 1 (right) of the paper."""
 TRAINED = 0.5
-"""A setting trains if its lowest training loss is below; guessing among ten classes gives 2.3."""
+"""A trial counts as trained if its lowest training loss is below this; guessing among ten classes gives 2.3."""
 
 
 class TrialResult(Spec):
-    """What a trial came to."""
+    """The result of a trial."""
 
     index: int
     """Its index in its configuration."""
     state: Literal["done", "pruned", "diverged"]
-    """done; pruned before its last epoch; diverged, which is worse than all others."""
+    """done; pruned (ended early); or diverged, which counts as worse than all others."""
     value: float | None
-    """The best value of the objective over its epochs; None where it diverged."""
+    """The best value of the objective over its epochs; None if it diverged."""
     train_loss: float | None
     """Its lowest training loss."""
     settings: dict[str, Any]
-    """What was drawn for it, by field."""
+    """Its settings, by field."""
     epochs: int
-    """Epochs that it ran."""
+    """Number of epochs that it ran."""
     seconds: float
-    """Time that they took."""
+    """Training time in seconds."""
     curve: tuple[float | None, ...]
-    """The objective's value of each epoch."""
+    """The value of the objective after each epoch."""
 
 
 class ConfigurationResult(Spec):
-    """What a configuration came to."""
+    """The results of a configuration."""
 
     label: str
     """Its name."""
     axes: dict[str, Any]
-    """Its place on the study's axes, by field."""
+    """Its values of the study's axes, by field."""
     trials: int
-    """Settings that were to be tried."""
+    """Number of settings to try."""
     done: int
-    """Those with a result, pruned and diverged ones included."""
+    """Number of trials with a result, including pruned and diverged ones."""
     pruned: int
-    """Those of them that were ended early."""
+    """How many of these were pruned."""
     diverged: int
-    """Those of them whose loss was no longer finite."""
+    """How many of these diverged."""
     failed: dict[int, str]
-    """Those that failed again and again, with the reason."""
+    """Trials that were given up after repeated failures, with the reason, by index."""
     trained_share: float | None
-    """The share of the trials so far whose lowest training loss is below `trained_below` of the study."""
+    """Share of the trials so far whose lowest training loss is below `trained_below` of the study."""
     top: tuple[TrialResult, ...]
-    """The best ones, the best first."""
+    """The best trials, the best first."""
     top_mean: float | None
     """Mean of their values."""
     top_std: float | None
     """Standard deviation of their values."""
     importance: dict[str, float] | None
-    """How much each setting matters for being among the best tenth (PED-ANOVA), all together 1; None where too few trials are done."""
+    """Importance of each setting for being among the best tenth (PED-ANOVA), with sum 1; None if too few trials are done."""
     results: tuple[TrialResult, ...]
     """All trials that have a result, by index."""
 
@@ -81,33 +81,33 @@ class ConfigurationResult(Spec):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to be run."""
+        """Whether no trials are left to run."""
         return self.done + len(self.failed) == self.trials
 
     def ranked(self, *, maximises: bool) -> list[TrialResult]:
-        """The trials that ran to their end, the best first."""
+        """Return the trials that were neither pruned nor diverged, the best first."""
         return _ranked(self.results, maximises=maximises)
 
 
 class StudyResult(Spec):
-    """What a study came to."""
+    """The results of a study."""
 
     schema_version: Literal[1] = 1
     """Version of this format."""
     name: str
-    """The study."""
+    """Name of the study."""
     objective: StudyMeasure
-    """What the best is."""
+    """The objective by which trials are compared."""
     sampler: Sampler
-    """Where settings come from."""
+    """The sampler."""
     pruner: Pruner
-    """How trials are ended early."""
+    """The pruner."""
     trained_below: float = TRAINED
-    """A setting counts as trained if its lowest training loss is below."""
+    """A trial counts as trained if its lowest training loss is below this."""
     log_scaled: tuple[str, ...]
     """Fields that were drawn log-uniformly."""
     choices: dict[str, tuple[Any, ...]]
-    """Fields that were drawn from a list, with what was in it."""
+    """Fields that were drawn from a list, with the list."""
     configurations: tuple[ConfigurationResult, ...]
     """The configurations, in the order of the axes."""
 
@@ -117,14 +117,14 @@ class StudyResult(Spec):
         return self.objective == "validation-accuracy"
 
     def best(self) -> ConfigurationResult | None:
-        """The configuration with the best trial."""
+        """Return the configuration with the best trial; None if no trial is done."""
         known = [one for one in self.configurations if one.best]
         sign = -1 if self.maximises else 1
         return min(known, key=lambda one: sign * _value(one.top[0]), default=None)
 
 
 def collect(spec: StudySpec, storage: "RDBStorage") -> StudyResult:
-    """Read what a study came to so far."""
+    """Read the results of a study so far."""
     known = {study.study_name: study._study_id for study in storage.get_all_studies()}
     found = []
     for configuration in configurations(spec):
@@ -143,7 +143,7 @@ def collect(spec: StudySpec, storage: "RDBStorage") -> StudyResult:
 
 
 def run_file(spec: StudySpec, configuration: ConfigurationResult, trial: TrialResult) -> str:
-    """A run file that repeats a trial."""
+    """Return the text of a run file that repeats a trial."""
     from highwaynet.search.drawing import trial_seed
 
     place = Configuration(configuration.label, configuration.axes)

@@ -1,4 +1,4 @@
-"""StudySpec: which runs a study is made of. Free of torch."""
+"""StudySpec: which runs a study consists of. Does not import torch."""
 
 import re
 from decimal import Decimal
@@ -20,12 +20,12 @@ StudyMeasure = Literal["train-loss", "validation-loss", "validation-accuracy"]
 List = Annotated[tuple[Any, ...], Field(strict=False)]
 
 MOST = 2**53
-"""Beyond it neighbouring whole numbers are no longer told apart."""
+"""Largest bound: floats beyond it cannot represent every whole number."""
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 
 
 class Parameter(Spec):
-    """What values one setting may take."""
+    """The values that one setting may take."""
 
     kind: Literal["uniform", "log-uniform", "integer", "choice"]
     """uniform and log-uniform (numbers between low and high), integer (whole ones, both ends included), choice (one of a list)."""
@@ -37,17 +37,17 @@ class Parameter(Spec):
     """The largest value."""
 
     step: int | float | None = None
-    """uniform and integer: values lie so far apart, from low on."""
+    """uniform and integer: distance between values, from low on."""
 
     choices: List | None = None
     """choice: the values to choose from."""
 
     when: dict[str, Any] = Field(default_factory=dict)
-    """The setting is drawn only where these fields, axes or choices of the study, have these values (a value, or a list of them)."""
+    """Draw the setting only if these fields, axes or choices of the study, have these values (a value, or a list of values)."""
 
     @property
     def count(self) -> int | None:
-        """How many values there are; None where they are a continuum."""
+        """Number of values; None if they are continuous."""
         if self.choices is not None:
             return len(self.choices)
         if self.low is None or self.high is None or (self.step is None and self.kind != "integer"):
@@ -55,7 +55,7 @@ class Parameter(Spec):
         return int((Decimal(str(self.high)) - Decimal(str(self.low))) // Decimal(str(self.step or 1))) + 1
 
     def has(self, value: Any) -> bool:
-        """Whether a value is one that the setting may take."""
+        """Whether the setting may take this value."""
         if self.choices is not None:
             return any(same(choice, value) for choice in self.choices)
         if isinstance(value, bool) or not isinstance(value, int if self.kind == "integer" else int | float):
@@ -65,7 +65,7 @@ class Parameter(Spec):
         return self.count is None or (Decimal(str(value)) - Decimal(str(self.low))) % Decimal(str(self.step or 1)) == 0
 
     def at(self, share: float) -> Any:
-        """The value at a place between 0 and 1, so that evenly spread places give values that are spread as the kind says.
+        """Return the value at a share from 0 to 1; uniformly distributed shares give values distributed as `kind` says.
 
         >>> Parameter(kind="integer", low=1, high=4).at(0.99), Parameter(kind="log-uniform", low=0.01, high=1).at(0.5)
         (4, 0.1)
@@ -76,8 +76,8 @@ class Parameter(Spec):
             if self.choices is not None:
                 return self.choices[number]
         if low is None or high is None:
-            raise ValueError(f"{self.kind} without ends")
-        if count is not None:  # in decimals, as people write them: 0.1 + 3 · 0.3 is 1
+            raise ValueError(f"{self.kind} needs low and high")
+        if count is not None:  # in decimals, so that 0.1 + 3 · 0.3 is exactly 1
             exact = Decimal(str(low)) + number * Decimal(str(self.step or 1))
             return int(exact) if self.kind == "integer" else float(exact)
         value = low * (high / low) ** share if self.kind == "log-uniform" else low + share * (high - low)
@@ -85,44 +85,44 @@ class Parameter(Spec):
 
 
 class StudySpec(Spec):
-    """Everything that a study depends on. With the samplers random and sobol the same spec gives the same settings and values."""
+    """All settings of a study. With the samplers random and sobol, the same spec gives the same settings and results."""
 
     schema_version: Literal[1] = 1
     """Version of this format."""
 
     name: Annotated[str, Field(pattern=f"^{NAME}$")]
-    """Name of the study, in its storage and of its folder: up to 100 letters, digits, points, dashes, underscores, the first a letter or
-    digit."""
+    """Name of the study in its storage, and of its folder: up to 100 letters, digits, dots, dashes and underscores, starting with a letter
+    or digit."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of the settings and, with a trial's index, of each trial."""
 
     trials: Annotated[int, Field(ge=1, le=100_000)] = 100
-    """Settings that are tried in each configuration."""
+    """Number of settings to try in each configuration."""
 
     sampler: Sampler = "random"
     """random (as in the paper), sobol (evenly spread), tpe (learns from finished trials; depends on the order in which they end), or
     given (the settings are listed)."""
 
     pruner: Pruner = "none"
-    """none, or trials that look bad are ended early: median (worse than half of the others), halving (successive halving). Either
-    depends on the order in which trials end."""
+    """Which trials to end early: none, median (worse than half of the others), or halving (successive halving). With median and halving,
+    results depend on the order in which trials end."""
 
     objective: StudyMeasure = "train-loss"
-    """What the best is: the lowest training loss over the epochs (as in the paper), the lowest validation loss, or the highest
+    """How trials are compared: by the lowest training loss over the epochs (as in the paper), the lowest validation loss, or the highest
     validation accuracy."""
 
     run: dict[str, Any] = Field(default_factory=dict)
-    """What all runs share: the tables network, data and training of a run file."""
+    """Settings that all runs share: the tables network, data and training of a run file."""
 
     axes: dict[str, List] = Field(default_factory=dict)
-    """Fields with lists of values. Each combination is a configuration, with trials of its own."""
+    """Fields with lists of values. Each combination is a configuration, with its own trials."""
 
     space: dict[str, Parameter]
     """Fields with the values that they may take."""
 
     given: dict[str, Annotated[tuple[dict[str, Any], ...], Field(strict=False)]] = Field(default_factory=dict)
-    """sampler given: the settings of each configuration, by its label, such as `highway search finals` writes them."""
+    """sampler given: the settings of each configuration, by its label, as `highway search finals` writes them."""
 
     @property
     def maximises(self) -> bool:
@@ -137,7 +137,7 @@ class StudySpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _flatten(cls, values: Any) -> Any:
-        """Dotted names may be written as tables within tables."""
+        """Accept nested tables for dotted names."""
         if not isinstance(values, dict):
             return values
         changed = dict(values)
@@ -152,7 +152,7 @@ class StudySpec(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> "StudySpec":
-        """Raise InputError, whose sentence is complete, where something is empty or contradicts itself."""
+        """Raise InputError if something is empty or contradictory."""
         for field in self.axes:
             check_field(field, "axes")
         for field in self.space:
@@ -163,34 +163,34 @@ class StudySpec(Spec):
             _check_list(f"[axes] {field}", values)
         for field, parameter in self.space.items():
             if field in self.axes:
-                raise InputError(f"{field} is an axis and in [space]: leave it out of one of them")
+                raise InputError(f"{field} is an axis and in [space]: remove it from one of them")
             _check_parameter(f'[space."{field}"]', parameter)
         given = {f"{section}.{name}" for section, table in self.run.items() if isinstance(table, dict) for name in table}
         if twice := sorted(given & (set(self.axes) | set(self.space))):
-            raise InputError(f"{twice[0]} is in [run] and among the axes or in the space: leave it out of one of them")
+            raise InputError(f"{twice[0]} is in [run] and also in [axes] or [space]: remove it from one of them")
         if "seed" in self.run:
             check_field("seed", "run")
         for field, parameter in self.space.items():
             _check_conditions(self, field, parameter)
         self.ordered_space()
         if (self.sampler == "given") != bool(self.given):
-            raise InputError(f"sampler = {self.sampler!r}: settings are listed in [[given.CONFIGURATION]] if it is 'given', and only then")
+            raise InputError(f"sampler = {self.sampler!r}: list settings in [[given.CONFIGURATION]] if it is 'given', and only then")
         return self
 
     def ordered_space(self) -> dict[str, Parameter]:
-        """The space with every field behind those on which it depends; raises InputError where they depend on each other."""
+        """Return the space with every field after those it depends on; raises InputError if fields depend on each other."""
         ordered: dict[str, Parameter] = {}
         left = dict(self.space)
         while left:
             ready = [field for field, parameter in left.items() if not set(parameter.when) & set(left)]
             if not ready:
-                raise InputError(f'[space."{next(iter(left))}"]: its conditions lead back to itself; leave one of them out')
+                raise InputError(f'[space."{next(iter(left))}"]: its conditions are circular; remove one of them')
             for field in ready:
                 ordered[field] = left.pop(field)
         return ordered
 
     def to_toml(self) -> str:
-        """The spec as TOML, with every setting written out."""
+        """Return the spec as TOML, including defaults."""
         values = self.model_dump(exclude_none=True)
         for parameter in values["space"].values():
             if not parameter["when"]:
@@ -201,17 +201,17 @@ class StudySpec(Spec):
 
     @property
     def checksum(self) -> str:
-        """The same for the same study, however its file is laid out."""
+        """SHA-256 of the spec; it does not depend on the layout of the file."""
         return sha256(self.to_toml().encode())
 
 
 def read_study(path: Path) -> StudySpec:
-    """A study's file; raises InputError, which names it."""
+    """Read a study file; errors name the file."""
     return parse_study(read_text(path), path)
 
 
 def parse_study(text: str, source: Path) -> StudySpec:
-    """The spec in a text; `source` is named in the error."""
+    """Parse the text of a study file; errors name `source`."""
     values = parse_toml(text, source)
     if not values.keys() & {"space", "axes", "run"} and values.keys() & set(RunSpec.model_fields) - {"schema_version", "seed"}:
         raise InputError(f"{source} is a run file, not a study: run it with highway train {source}")
@@ -222,12 +222,12 @@ def parse_study(text: str, source: Path) -> StudySpec:
 
 
 def holds(condition: Any, value: Any) -> bool:
-    """Whether a value is the one, or among the ones, that a condition asks for."""
+    """Whether a value satisfies a condition: it equals the condition, or one of a list."""
     return same(condition, value) or (isinstance(condition, list | tuple) and any(same(one, value) for one in condition))
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, where true is not 1 and a list is a tuple."""
+    """Whether two values are equal; true differs from 1, and lists equal tuples."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
@@ -247,7 +247,7 @@ def _parameter(field: str, values: Any) -> Parameter:
 
 
 def _settings(listed: Any) -> Any:
-    """Settings in a list, their names dotted."""
+    """Flatten the names of each entry of a list of settings."""
     if not isinstance(listed, list | tuple):
         return listed
     return [flattened(one, lambda value: not isinstance(value, dict)) if isinstance(one, dict) else one for one in listed]
@@ -258,26 +258,28 @@ def _check_list(place: str, values: tuple[Any, ...]) -> None:
         raise InputError(f"{place} = []: give at least one value")
     for number, value in enumerate(values):
         if any(same(value, other) for other in values[:number]):
-            raise InputError(f"{place}: {value!r} is there twice")
+            raise InputError(f"{place}: {value!r} is listed twice; remove one of them")
 
 
 def _check_parameter(place: str, parameter: Parameter) -> None:
     kind, low, high, step = parameter.kind, parameter.low, parameter.high, parameter.step
     if kind == "choice":
         if parameter.choices is None or not (low is high is step is None):
-            raise InputError(f"{place}: a choice has choices = [...], and neither low nor high nor step")
+            raise InputError(f"{place}: a choice needs choices = [...], and no low, high or step")
         _check_list(f"{place} choices", parameter.choices)
         return
     if parameter.choices is not None or low is None or high is None:
-        raise InputError(f"{place}: {kind} has low and high, and no choices")
+        raise InputError(f"{place}: {kind} needs low and high, and no choices")
     if low >= high:
         raise InputError(f"{place} low = {low} and high = {high}: low must be below high")
     if kind == "log-uniform" and low <= 0:
         raise InputError(f"{place} low = {low}: log-uniform needs low above 0")
     if step is not None and (kind == "log-uniform" or not 0 < step <= high - low):
-        raise InputError(f"{place} step = {step}: uniform and integer may have one, above 0 and at most high − low")
+        raise InputError(f"{place} step = {step}: only uniform and integer may have a step, above 0 and at most high − low")
     if max(abs(low), abs(high), (high - low) / (step or 1)) > MOST:
-        raise InputError(f"{place} low = {low}, high = {high}{f', step = {step}' if step else ''}: at most 2**53, and as many steps")
+        raise InputError(
+            f"{place} low = {low}, high = {high}{f', step = {step}' if step else ''}: choose bounds and a number of steps of at most 2**53"
+        )
     if kind == "integer" and not all(isinstance(number, int) for number in (low, high, step or 1)):
         raise InputError(f"{place} low = {low}, high = {high}{f', step = {step}' if step else ''}: integer needs whole numbers")
 
@@ -288,9 +290,9 @@ def _check_conditions(spec: StudySpec, field: str, parameter: Parameter) -> None
         known = spec.axes.get(other) or (spec.space[other].choices if other in spec.space else None)
         if other == field or not known:
             names = [*spec.axes, *(name for name, one in spec.space.items() if one.kind == "choice" and name != field)]
-            raise InputError(f"{place}: a condition is about an axis or a choice of the study: {', '.join(names) or 'there is none'}")
+            raise InputError(f"{place}: a condition must name an axis or a choice of the study: {', '.join(names) or 'there is none'}")
         if not any(holds(condition, value) for value in known):
-            raise InputError(f"{place}: {other} never has this value; it has {', '.join(map(str, known))}")
+            raise InputError(f"{place}: {other} never has this value; choose from {', '.join(map(str, known))}")
 
 
 def is_name(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""How a study stands, for people who wait for it."""
+"""Progress of a study."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,46 +13,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How a configuration stands."""
+    """Progress of a configuration."""
 
     label: str
     trials: int
-    """Settings to try."""
+    """Number of settings to try."""
     done: int
-    """Those with a result, diverged and pruned ones included."""
+    """Number of trials with a result, including diverged and pruned ones."""
     running: int
     pruned: int
-    """Those of them that were ended early."""
+    """How many of these were pruned."""
     failed: int
-    """Those that failed too often and are given up."""
+    """Number of trials that failed too often and were given up."""
     best: float | None
     best_index: int | None
     seconds: float
-    """What a trial takes, on average; 0 where none is done."""
+    """Mean time of a trial; 0 if none is done."""
     failures: dict[int, str] = field(default_factory=dict)
-    """Why, by index."""
+    """Why trials were given up, by index."""
     is_over: bool = False
 
     @property
     def left(self) -> int:
-        """Trials without a result."""
+        """Number of trials without a result that are not given up."""
         return self.trials - self.done - self.failed
 
 
 def standings_of(spec: StudySpec, snapshot: Snapshot) -> list[StudyStatus]:
-    """How all configurations stand."""
+    """Return the progress of all configurations."""
     return [standing(configuration.label, spec, trials) for configuration, trials in snapshot]
 
 
 def standing(label: str, spec: StudySpec, trials: list["FrozenTrial"]) -> StudyStatus:
-    """How a configuration with these trials stands."""
+    """Return the progress of a configuration with these trials."""
     from optuna.trial import TrialState
 
     complete = [trial for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
     sign = -1 if spec.maximises else 1
     best = min((trial for trial in complete if not trial.user_attrs.get("diverged")), key=lambda t: sign * (t.value or 0.0), default=None)
     failures = given_up(trials)
-    own = [trial for trial in trials if trial.user_attrs.get("index", spec.trials) < spec.trials]  # others may know it with more
+    own = [trial for trial in trials if trial.user_attrs.get("index", spec.trials) < spec.trials]  # elsewhere it may have more trials
     ended = [trial for trial in own if trial.state in {TrialState.COMPLETE, TrialState.PRUNED}]
     return StudyStatus(
         label=label,
@@ -75,7 +75,7 @@ def _seconds(trial: "FrozenTrial") -> float:
 
 
 def seconds_left(standings: list[StudyStatus], workers: int) -> float | None:
-    """How long it will take; None before anything is known. Trials that run are half done, and new kinds take as long as known ones."""
+    """Estimate the seconds left; None if no trial is done. Running trials count as half done, unknown configurations take the mean time."""
     known = [one.seconds for one in standings if one.seconds]
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""Optuna's storages, opened so that several processes can share them, with sentences for what goes wrong."""
+"""Opening Optuna's storages so that several processes can share them, with clear errors."""
 
 import os
 import sqlite3
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 600
-"""Seconds for which a study waits for a storage that does not answer, for instance while its server is restarted."""
+"""Seconds that a study waits for a storage that does not answer, for instance while its server restarts."""
 SILENCE = 5.0
-"""After so many seconds without an answer a person is told."""
+"""After this many seconds without an answer the user is notified."""
 
-# A machine that vanishes must not hold a lock for hours, a lock must not hold others for ever, and times are the same in all zones.
+# A machine that disappears must not hold a lock for hours, nobody should wait for a lock forever, and all times are in UTC.
 _POSTGRES: dict[str, Any] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -39,15 +39,15 @@ class StorageError(HighwayError):
 
 
 class UnreachableError(InputError):
-    """There is no such storage, or none that lets us in; it may be there a little later."""
+    """The storage cannot be reached or refuses access; a later attempt may succeed."""
 
 
 class EmptyError(InputError):
-    """There is a storage, and no study in it."""
+    """The storage has no studies."""
 
 
 def heartbeat() -> int:
-    """Seconds between two signs of life of a worker; after three times as long without one its trial is given to another."""
+    """Return the seconds between two heartbeats of a worker; after three times as long without one, its trial goes to another worker."""
     text = os.environ.get("HIGHWAYNET_HEARTBEAT", "10")
     if not text.isdecimal() or not 1 <= int(text) <= 3600:
         raise InputError(f"HIGHWAYNET_HEARTBEAT={text}: give whole seconds, from 1 to 3600")
@@ -55,7 +55,7 @@ def heartbeat() -> int:
 
 
 def need_optuna() -> None:
-    """Raise HighwayError where the extra is missing; silence what Optuna says about itself."""
+    """Raise HighwayError if Optuna is missing; silence its log messages."""
     try:
         import optuna
     except ModuleNotFoundError as error:
@@ -64,17 +64,17 @@ def need_optuna() -> None:
 
 
 def open_storage(address: Address, *, reading: bool = False) -> "RDBStorage":
-    """The storage; its tables are made where there are none. Raises InputError with what to check where it cannot be reached.
+    """Open a storage and create its tables if they are missing; raises InputError if it cannot be reached.
 
     Args:
-        address: Where it is.
-        reading: Whether nothing will be written, so that a file may be one that cannot be; raises EmptyError where there are no tables.
+        address: Its address.
+        reading: Open for reading only: a file may be read-only, and missing tables raise EmptyError.
     """
     need_optuna()
     import optuna
     from sqlalchemy.exc import SQLAlchemyError
 
-    for attempt in range(5):  # others may be making the tables at this moment
+    for attempt in range(5):  # another process may be creating the tables
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -83,8 +83,8 @@ def open_storage(address: Address, *, reading: bool = False) -> "RDBStorage":
                 return _opened(address, reading=reading)
         except ImportError as error:
             raise HighwayError(f"{address.shown} needs a driver: install it with `pip install 'highwaynet[postgres]'`") from error
-        except RuntimeError as error:  # Optuna's own, about tables of another version
-            raise InputError(f"{address.shown} is of another version of Optuna: use that one, or another storage") from error
+        except RuntimeError as error:  # Optuna raises it for tables of another version
+            raise InputError(f"{address.shown} was made by another version of Optuna: use that version, or another storage") from error
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
             if attempt == 4 or _is_refused(error):
                 raise _unreachable(address, error, reading=reading) from error
@@ -98,7 +98,7 @@ def _opened(address: Address, *, reading: bool) -> "RDBStorage":
     file = address.file
     if file is not None and not reading:
         file.parent.mkdir(parents=True, exist_ok=True)
-    # Optuna fills in names in braces, so that those in a password must be doubled.
+    # Optuna formats the URL, so braces in a password must be doubled.
     url, beat = address.url.replace("{", "{{").replace("}", "}}"), heartbeat()
     storage = optuna.storages.RDBStorage(
         url, engine_kwargs=_arguments(address), skip_table_creation=reading, heartbeat_interval=beat, grace_period=3 * beat
@@ -113,7 +113,7 @@ def _arguments(address: Address) -> dict[str, Any]:
 
 
 def _check_tables(address: Address) -> None:
-    """Raise EmptyError where there are none: whoever looks leaves nothing behind."""
+    """Raise EmptyError if there are no tables; reading must not create any."""
     import sqlalchemy
 
     engine = sqlalchemy.create_engine(address.url, **_arguments(address))
@@ -126,9 +126,9 @@ def _check_tables(address: Address) -> None:
 
 
 def _one_writer(storage: "RDBStorage") -> None:
-    """Let every transaction on SQLite lock the file from its beginning: what Optuna reads and then writes is not atomic otherwise.
+    """Make every transaction on SQLite lock the file from its start; otherwise Optuna's read-then-write sequences are not atomic.
 
-    With a write-ahead log nobody waits for the disk; what a power failure takes away from it is computed again, from run directories.
+    The write-ahead log avoids waiting for the disk. What a power failure loses is restored from the run directories.
     """
     from sqlalchemy import Connection, event
     from sqlalchemy.pool import ConnectionPoolEntry
@@ -138,7 +138,7 @@ def _one_writer(storage: "RDBStorage") -> None:
 
     @event.listens_for(engine, "connect")
     def _connect(connection: "object", entry: ConnectionPoolEntry) -> None:
-        connection.isolation_level = None  # type: ignore[attr-defined]  # the driver begins no transactions by itself
+        connection.isolation_level = None  # type: ignore[attr-defined]  # the driver starts no transactions of its own
         cursor = connection.cursor()  # type: ignore[attr-defined]
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = NORMAL")
@@ -150,7 +150,7 @@ def _one_writer(storage: "RDBStorage") -> None:
 
 
 def _is_refused(error: Exception) -> bool:
-    """Whether trying again would give the same answer."""
+    """Whether trying again would give the same error."""
     text = str(error.__cause__ or error).lower()
     return any(
         words in text for words in ("not a database", "refused", "password", "resolve", "does not exist", "unable to open", "timeout")
@@ -160,23 +160,23 @@ def _is_refused(error: Exception) -> bool:
 def _unreachable(address: Address, error: Exception, *, reading: bool) -> UnreachableError:
     reason = " ".join(address.scrubbed(str(getattr(error.__cause__ or error, "orig", None) or error.__cause__ or error)).split())
     if address.file and reading:
-        way = "an unfinished study can only be read where its folder can be written" if "readonly" in reason else "choose another folder"
-        return UnreachableError(f"cannot use {address.shown} as a study's storage ({reason}): {way}")
+        way = "an unfinished study can only be read if its folder is writable" if "readonly" in reason else "choose another folder"
+        return UnreachableError(f"cannot use {address.shown} as the storage of a study ({reason}): {way}")
     if address.file:
-        return UnreachableError(f"cannot use {address.shown} as a study's storage ({reason}): name another folder with --out")
+        return UnreachableError(f"cannot use {address.shown} as the storage of a study ({reason}): name another folder with --out")
     return UnreachableError(
-        f"cannot reach the storage {address.shown} ({reason.rstrip('.')}): check that the server runs and lets this machine in, "
-        "and the host, port, user, password and database in --storage"
+        f"cannot reach the storage {address.shown} ({reason.rstrip('.')}): check that the server runs and accepts this machine, "
+        "and check host, port, user, password and database in --storage"
     )
 
 
 class Patience:
-    """Asks a storage that may be away for a while.
+    """Retries calls to a storage that may be unavailable for a while.
 
     Args:
         address: The storage, for the error.
-        hurry: Whether there is little time, because the program is being ended.
-        tell: Told once where the storage stays away.
+        hurry: Whether to wait only briefly, because the program is ending.
+        tell: Called once with a sentence if the storage does not answer.
     """
 
     def __init__(
@@ -184,13 +184,13 @@ class Patience:
     ) -> None:
         self._address, self._hurry, self._tell = address, hurry, tell
         self.troubled = time.monotonic()
-        """When the storage last failed to answer, or when this began: before, others may not have been able to tell it that they live."""
+        """When the storage last failed to answer, or when this object was made; heartbeats from before may be missing."""
 
     def __call__(self, call: Callable[[], T]) -> T:
-        """The answer to a question that may be asked twice: the storage may have done it before the connection broke.
+        """Make a call, repeated until it succeeds. It must be safe to repeat: the connection may break after the storage has done it.
 
         Raises:
-            StorageError: It stays away, or will never answer.
+            StorageError: If the storage does not answer for too long, or the error is permanent.
         """
         from optuna.exceptions import StorageInternalError
         from sqlalchemy.exc import DBAPIError
@@ -204,7 +204,7 @@ class Patience:
                 reason = " ".join(self._address.scrubbed(str(error.__cause__ or error)).split())[:300]
                 waited = self.troubled - began
                 if _is_final(reason) or waited > (min(PATIENCE, 10) if self._hurry() else PATIENCE):
-                    raise StorageError(f"the storage {self._address.shown} does not answer any more ({reason})") from error
+                    raise StorageError(f"the storage {self._address.shown} no longer answers ({reason})") from error
                 if waited > SILENCE and not told:
                     self._tell(f"the storage {self._address.shown} does not answer ({reason[:100]}); waiting for it")
                     told = True
@@ -212,13 +212,13 @@ class Patience:
 
 
 def _is_final(reason: str) -> bool:
-    """Whether waiting helps nobody."""
+    """Whether an error is permanent, so that waiting does not help."""
     return any(words in reason.lower() for words in ("readonly", "no such table", "undefinedtable", "permission denied", "disk is full"))
 
 
 @contextmanager
 def transaction(storage: "RDBStorage") -> Iterator["Session"]:
-    """One transaction with Optuna's tables: all of it, or nothing."""
+    """Context manager for a transaction on Optuna's tables: commit at the end, roll back on an error."""
     session = storage.scoped_session()
     try:
         yield session
@@ -231,12 +231,12 @@ def transaction(storage: "RDBStorage") -> Iterator["Session"]:
 
 
 def database_of(folder: Path) -> Address:
-    """The SQLite storage in a study's folder."""
+    """Return the address of the SQLite storage in a study's folder."""
     return Address.of_file(folder / DATABASE)
 
 
 def make_portable(address: Address) -> None:
-    """Bring a SQLite storage that nobody uses any more into one file, which can be copied, and read where nothing can be written."""
+    """Turn a SQLite storage that is no longer in use into a single file, which can be copied and read without write access."""
     if address.file is not None:
         with suppress(sqlite3.Error), closing(sqlite3.connect(address.file, timeout=1)) as connection:
             connection.execute("PRAGMA journal_mode = DELETE")

@@ -1,4 +1,4 @@
-"""A study that is to be run or looked at: its spec, its storage, its folder; and whether what is stored is the same study."""
+"""Finding a study by its file, folder or name, and checking that the stored study is the same."""
 
 import json
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ STUDY = "study.toml"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a study is."""
+    """Name, storage and folder of a study."""
 
     name: str
     storage: Address
     folder: Path
     spec: StudySpec | None
-    """What a file says; None where a name was given."""
+    """The spec from the study's file; None if there is no file."""
     source: str
     """What the user typed."""
 
 
 def locate(study: str, storage: str | None, out: Path | None) -> Place:
-    """From what a user types: a study's file, its folder, or its name with a storage."""
+    """Find a study from what the user typed: its file, its folder, or its name with a storage."""
     path, spec = Path(study), None
     if path.name == DATABASE or (path.name == STUDY and (path.parent / DATABASE).is_file()):
         path = path.parent
@@ -46,7 +46,7 @@ def locate(study: str, storage: str | None, out: Path | None) -> Place:
         spec = read_study(path / STUDY) if (path / STUDY).is_file() else None
         name, folder = spec.name if spec else _only_name(path), out or path
     elif path.is_dir() and not (Path("studies") / study).is_dir():
-        raise InputError(f"{study}: this folder has no study in it; give a study's file, its folder, or its name")
+        raise InputError(f"{study}: there is no study in this folder; give a study's file, its folder, or its name")
     elif is_name(study) and not study.endswith(".toml"):
         name, folder = study, out or Path("studies") / study
     else:
@@ -55,7 +55,7 @@ def locate(study: str, storage: str | None, out: Path | None) -> Place:
 
 
 def _only_name(folder: Path) -> str:
-    """The name of the one study in a folder's storage; that of the folder where there are several."""
+    """Return the name of the only study in a folder's storage; the name of the folder if there are several."""
     storage = open_storage(database_of(folder), reading=True)
     try:
         names = _names(storage)
@@ -69,7 +69,7 @@ def _names(storage: "RDBStorage") -> list[str]:
 
 
 def stored_spec(place: Place, storage: "RDBStorage") -> StudySpec:
-    """The spec that a storage has for a study; raises InputError where it has no such study, or one of another version."""
+    """Return the spec that a storage has for a study; raises InputError if it has no such study, or one of another version."""
     kept = _kept(place, storage)
     if not kept:
         if not (names := _names(storage)):
@@ -79,9 +79,9 @@ def stored_spec(place: Place, storage: "RDBStorage") -> StudySpec:
 
 
 def open_stored(place: Place) -> tuple[StudySpec, "RDBStorage"]:
-    """A study that is there, to be read."""
+    """Open an existing study for reading; return its spec and storage."""
     if (file := place.storage.file) and not file.is_file():
-        raise InputError(f"{place.source}: there is no study here ({file}); make it with highway search STUDY.toml, or name its --storage")
+        raise InputError(f"{place.source}: there is no study here ({file}); start it with highway search STUDY.toml, or give its --storage")
     storage = open_storage(place.storage, reading=True)
     try:
         return stored_spec(place, storage), storage
@@ -91,16 +91,16 @@ def open_stored(place: Place) -> tuple[StudySpec, "RDBStorage"]:
 
 
 def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
-    """Check everything that can be known before anything is written. Returns the spec, and what the storage keeps about it.
+    """Check everything that can be checked before anything is written. Returns the spec and the attributes that the storage keeps.
 
     Args:
         place: The study.
-        join: Whether it must be there already.
+        join: Whether the study must already exist.
     """
-    runs_before = any((place.folder / "runs").glob("*/*"))  # looked for first: another parent may be making the study
+    runs_before = any((place.folder / "runs").glob("*/*"))  # checked first, because another parent may be creating the study
     file = place.storage.file
     if file and not file.exists() and (join or place.spec is None):
-        raise InputError(f"{place.source}: there is no study to join ({file}); give its --storage, or begin it without --join")
+        raise InputError(f"{place.source}: there is no study to join ({file}); give its --storage, or start it without --join")
     spec, there = place.spec, dict[str, dict[str, Any]]()
     fingerprints = _fingerprints(spec, place.source) if spec else {}
     if file is None or file.exists():
@@ -113,7 +113,7 @@ def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
         _check_same(place, spec, attributes, there)
     _check_folder(place.folder, spec)
     if runs_before and not there:
-        raise InputError(f"{place.folder} has runs of a study that {place.storage.shown} does not know: name another folder with --out")
+        raise InputError(f"{place.folder} has runs of a study that is not in {place.storage.shown}: name another folder with --out")
     _make_folder(place, spec)
     if any(kept["spec_sha256"] != spec.checksum for kept in there.values()):
         _grow(place, attributes)
@@ -121,7 +121,7 @@ def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
 
 
 def _stored(place: Place, spec: StudySpec | None, *, join: bool) -> tuple[StudySpec, dict[str, dict[str, Any]]]:
-    """The spec, from the storage where no file gives it, and what the storage keeps about the study."""
+    """Return the spec, from the storage if there is no file, and the attributes that the storage keeps."""
     try:
         storage = open_storage(place.storage, reading=True)
     except EmptyError:
@@ -136,13 +136,13 @@ def _stored(place: Place, spec: StudySpec | None, *, join: bool) -> tuple[StudyS
 
 
 def _is_larger(spec: StudySpec, other: StudySpec) -> bool:
-    """Whether a study is another one with more trials: what was tried stays what it is."""
+    """Whether `spec` is `other` with more trials; trials that are done stay valid."""
     more = spec.trials > other.trials and spec.sampler != "given"
     return more and other.model_copy(update={"trials": spec.trials}).checksum == spec.checksum
 
 
 def _grow(place: Place, attributes: dict[str, Any]) -> None:
-    """Let the storage and the folder know a study with more trials than before."""
+    """Store the spec of a study that now has more trials."""
     storage = open_storage(place.storage)
     try:
         for study in storage.get_all_studies():
@@ -154,7 +154,7 @@ def _grow(place: Place, attributes: dict[str, Any]) -> None:
 
 
 def _kept(place: Place, storage: "RDBStorage") -> dict[str, dict[str, Any]]:
-    """What the storage keeps about the study, by configuration; raises InputError where it is of another version."""
+    """Return the attributes that the storage keeps, by configuration; raises InputError if they are of another version."""
     kept = {s.study_name: s.user_attrs for s in storage.get_all_studies() if s.study_name.startswith(f"{place.name}/")}
     for name, attributes in kept.items():
         if attributes.get("format") != FORMAT:
@@ -166,24 +166,24 @@ def _kept(place: Place, storage: "RDBStorage") -> dict[str, dict[str, Any]]:
 
 
 def _check_same(place: Place, spec: StudySpec, attributes: dict[str, Any], there: dict[str, dict[str, Any]]) -> None:
-    """Raise InputError where the stored study has another spec or other data."""
+    """Raise InputError if the stored study has another spec or other data."""
     known = {study_name(spec, configuration) for configuration in configurations(spec)}
     for name, kept in there.items():
         other = parse_study(str(kept["spec"]), Path(f"study {place.name}"))
         if (kept["spec_sha256"] != attributes["spec_sha256"] and not _is_larger(spec, other)) or name not in known:
             raise InputError(
                 f"the study {place.name} in {place.storage.shown} was made with {_difference(other, spec)}: "
-                "choose another name for the changed one"
+                "choose another name for the changed study"
             )
         if kept["data"] != attributes["data"]:
             raise InputError(
-                f"the study {place.name} in {place.storage.shown} was made with other data than {', '.join(attributes['data'])} is now: "
-                "use the same, or choose another name"
+                f"the study {place.name} in {place.storage.shown} was made with other data, and {', '.join(attributes['data'])} "
+                "has changed: use the same data, or choose another name"
             )
 
 
 def _difference(there: StudySpec, here: StudySpec) -> str:
-    """The first field in which two specs differ, in words."""
+    """Describe the first field in which two specs differ."""
     before, now = there.model_dump(exclude_none=True), here.model_dump(exclude_none=True)
     for field in StudySpec.model_fields:
         if before.get(field) != now.get(field):
@@ -200,7 +200,7 @@ def _short(value: Any) -> str:
 
 
 def _fingerprints(spec: StudySpec, source: str) -> dict[str, str]:
-    """Fingerprints of the data by name; raises InputError, which names the study's file, where the ends of the space do not fit them."""
+    """Return fingerprints of the data by name; raises InputError, which names `source`, if the ends of the space do not fit the data."""
     try:
         return _checked_data(spec)
     except InputError as error:
@@ -219,14 +219,14 @@ def _checked_data(spec: StudySpec) -> dict[str, str]:
             except InputError as error:
                 raise InputError(f"configuration {configuration.label}: {error}") from error
             if spec.objective != "train-loss" and data.validation is None:
-                raise InputError(f"objective = {spec.objective!r}: {run.data.title} keeps nothing for validation; set data.validation")
+                raise InputError(f"objective = {spec.objective!r}: {run.data.title} has no validation samples; set data.validation")
             if spec.objective == "validation-accuracy" and data.preparation.record.task != "classification":
                 raise InputError(f"objective = {spec.objective!r}: {run.data.title} has no classes; choose validation-loss")
     return {data.name.rpartition("/")[2]: data.preparation.record.fingerprint for data in fits.loaded.values()}
 
 
 def _check_folder(folder: Path, spec: StudySpec) -> None:
-    """Raise InputError where the folder cannot be this study's."""
+    """Raise InputError if the folder cannot be used for this study."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder}: this is a file; name a folder for the study")
     if (folder / SPEC).exists():
@@ -241,5 +241,5 @@ def _make_folder(place: Place, spec: StudySpec) -> None:
         (place.folder / "runs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot("create", place.folder, error) from error
-    if not (place.folder / STUDY).exists() or read_study(place.folder / STUDY).checksum != spec.checksum:  # it has fewer trials
+    if not (place.folder / STUDY).exists() or read_study(place.folder / STUDY).checksum != spec.checksum:  # the file has fewer trials
         write_atomically(place.folder / STUDY, spec.to_toml())

@@ -1,4 +1,4 @@
-"""The trials of a study as its workers and parents see them: who has which, what came out, and which have lost their worker."""
+"""The trials of a study, for workers and parents: claiming, reporting, finishing, and releasing those that lost their worker."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, TrialState
 
 Snapshot = list[tuple[Configuration, list["FrozenTrial"]]]
-"""The trials of each configuration, at some moment."""
+"""The trials of each configuration at one moment."""
 
 
 class TakenAwayError(Exception):
-    """The trial was given to another worker, because this one gave no sign of life; what it found does not count."""
+    """The trial was given to another worker, because this one sent no heartbeat; its result does not count."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class ClaimedTrial:
     """Its index in its configuration."""
     configuration: Configuration
     settings: Settings
-    """Empty where the sampler has yet to suggest some."""
+    """Empty if the sampler has not suggested any yet."""
     anew: bool
-    """Whether to begin anew, since it failed before: its run directory may be damaged."""
+    """Whether to start over, because the trial failed before and its run directory may be damaged."""
 
 
 class Trials:
@@ -48,10 +48,10 @@ class Trials:
     Args:
         spec: The study.
         address: The storage.
-        folder: The study's folder on this machine: runs, and a folder for each worker, locked as long as it lives.
-        attributes: What the studies of Optuna keep about this one.
-        hurry: Whether the program is being ended, so that it does not wait long for the storage.
-        tell: Told where the storage stays away.
+        folder: The study's folder on this machine, with the runs and a locked folder for each living worker.
+        attributes: What is stored with each Optuna study.
+        hurry: Whether the program is ending, so that it does not wait long for the storage.
+        tell: Called with a sentence if the storage does not answer.
     """
 
     def __init__(
@@ -68,18 +68,18 @@ class Trials:
         self.spec, self.folder, self.configurations = spec, folder, configurations(spec)
         self._attributes = attributes
         self.ask = Patience(address, hurry, tell)
-        """An answer of the storage, which may be away for a while."""
+        """Calls the storage, and retries while it does not answer."""
         self.storage = self.ask(lambda: open_storage(address))
         self._cached = optuna.storages.get_storage(self.storage)
         self._studies: dict[str, int] = {}
 
     def create(self, *, again: bool = False) -> None:
-        """Make what is missing in the storage; with `again`, trials that were given up too."""
+        """Create what is missing in the storage; with `again`, also retry trials that were given up."""
         for configuration in self.configurations:
             self._studies[configuration.label] = self._ensure(configuration, again=again)
 
     def study_id(self, configuration: Configuration) -> int:
-        """The id of a configuration's study."""
+        """Return the id of a configuration's study; creates it if missing."""
         if configuration.label not in self._studies:
             self._studies[configuration.label] = self._ensure(configuration)
         return self._studies[configuration.label]
@@ -88,19 +88,19 @@ class Trials:
         return ensure(self.storage, self.ask, self.spec, configuration, self._attributes, again=again)
 
     def all(self, configuration: Configuration) -> list["FrozenTrial"]:
-        """The trials of a configuration; those that are done are read once."""
+        """Return the trials of a configuration; finished trials are cached."""
         study = self.study_id(configuration)
         return self.ask(lambda: self._cached.get_all_trials(study, deepcopy=False))
 
     def claim(self, configuration: Configuration, worker: str) -> ClaimedTrial | None:
-        """Take the waiting trial with the lowest index; None where none waits."""
+        """Claim the waiting trial with the lowest index; None if none is waiting."""
         from optuna.exceptions import UpdateFinishedTrialError
         from optuna.trial import TrialState
 
         study = self.study_id(configuration)
         while waiting := self.ask(lambda: next_waiting(self.storage, study)):
             for number in waiting:
-                # The sign of life comes first: a trial whose worker dies right after taking it has one that grows old.
+                # The heartbeat comes first, so that a trial whose worker dies right after claiming it becomes stale.
                 self.ask(lambda number=number: self.storage.record_heartbeat(number))  # type: ignore[misc]
                 with suppress(UpdateFinishedTrialError, TakenAwayError):
                     if self.ask(lambda number=number: self.storage.set_trial_state_values(number, TrialState.RUNNING)):  # type: ignore[misc]
@@ -113,29 +113,29 @@ class Trials:
         space, trial = parameters_of(self.spec, configuration), self.ask(lambda: self.storage.get_trial(number))
         settings = {field: restored(space[field], value) for field, value in trial.params.items()}
         index = int(trial.user_attrs["index"])
-        # One that somebody had before, and gave back, goes on.
+        # A trial that a worker has given back has the attribute, and continues.
         anew = "worker" not in trial.user_attrs and self.ask(lambda: failed_before(self.storage, study, number, index))
         return ClaimedTrial(number, index, configuration, settings, anew)
 
     def keep(self, trial: int, **attributes: Any) -> None:
-        """Add to what is kept about a running trial; raises TakenAwayError where it is not this worker's any more."""
+        """Set attributes of a running trial; raises TakenAwayError if it no longer belongs to this worker."""
         for key, value in attributes.items():
             self._own(lambda key=key, value=value: self.storage.set_trial_user_attr(trial, key, value))  # type: ignore[misc]
 
     def report(self, trial: int, epoch: int, value: float) -> None:
-        """What an epoch came to."""
+        """Report the value of an epoch."""
         self._own(lambda: self.storage.set_trial_intermediate_value(trial, epoch, value))
 
     def finish(self, trial: int, state: "TrialState", value: float | None = None) -> None:
-        """Tell what a trial came to."""
+        """Store the result of a trial."""
         if not self._own(lambda: self.storage.set_trial_state_values(trial, state, None if value is None else [value])):
-            raise StorageError(f"the storage did not take the end of trial {trial}")
+            raise StorageError(f"the storage did not accept the result of trial {trial}")
 
     def give_back(self, trial: int) -> None:
-        """Let a running trial wait again, for anybody to take."""
+        """Return a running trial to the waiting ones, so that any worker can claim it."""
         from optuna.trial import TrialState
 
-        self.keep(trial, worker=None)  # first: whoever takes it next must not be taken for this one
+        self.keep(trial, worker=None)  # first, so that the next worker is not mistaken for this one
         self._own(lambda: self.storage.set_trial_state_values(trial, TrialState.WAITING))
 
     def _own(self, call: Callable[[], object]) -> object:
@@ -147,11 +147,11 @@ class Trials:
             raise TakenAwayError from error
 
     def snapshot(self) -> Snapshot:
-        """The trials of all configurations."""
+        """Return the trials of all configurations."""
         return [(configuration, self.all(configuration)) for configuration in self.configurations]
 
     def rescue(self, snapshot: Snapshot | None = None) -> bool:
-        """Let the trials wait again whose worker is gone; whether there were any."""
+        """Replace trials whose worker is gone with waiting ones; return whether there were any."""
         from optuna.exceptions import UpdateFinishedTrialError
         from optuna.trial import TrialState
 
@@ -160,7 +160,7 @@ class Trials:
             running = [trial for trial in trials if trial.state == TrialState.RUNNING]
             lost = list(self._lost(configuration, running)) if running else []
             for trial in lost:
-                with suppress(UpdateFinishedTrialError):  # others look as well
+                with suppress(UpdateFinishedTrialError):  # another process was faster
                     number = trial._trial_id
                     self.ask(lambda number=number: self.storage.set_trial_state_values(number, TrialState.FAIL))  # type: ignore[misc]
             if lost or open_indices(self.spec, trials):
@@ -169,11 +169,11 @@ class Trials:
         return found
 
     def _lost(self, configuration: Configuration, running: list["FrozenTrial"]) -> Iterator["FrozenTrial"]:
-        """Running trials whose worker's folder here is not locked, or, for workers elsewhere, whose last sign of life is old."""
+        """Yield running trials whose worker's folder on this machine is not locked, or, for other machines, whose last heartbeat is old."""
         study = self.study_id(configuration)
         stale = set(self.ask(lambda: self.storage._get_stale_trial_ids(study)))
         if time.monotonic() - self.ask.troubled < 3 * heartbeat():
-            stale = set()  # while the storage was away nobody could give a sign
+            stale = set()  # while the storage did not answer, no worker could send a heartbeat
         for trial in running:
             lives = is_alive(self.folder, str(trial.user_attrs.get("worker")))
             if lives is False or (lives is None and trial._trial_id in stale):
@@ -181,7 +181,7 @@ class Trials:
 
 
 def open_indices(spec: StudySpec, trials: list["FrozenTrial"]) -> list[int]:
-    """Indices that have no trial that is waiting, running or done, and are not given up: somebody was killed before there was another."""
+    """Return indices without a waiting, running or finished trial that are not given up; a process was killed before it replaced them."""
     from optuna.trial import TrialState
 
     settled = {trial.user_attrs["index"] for trial in trials if trial.state != TrialState.FAIL}
@@ -189,7 +189,7 @@ def open_indices(spec: StudySpec, trials: list["FrozenTrial"]) -> list[int]:
 
 
 def given_up(trials: list["FrozenTrial"]) -> dict[int, str]:
-    """Indices that failed too often, with the last reason."""
+    """Return the indices that failed too often, with the last reason."""
     from optuna.trial import TrialState
 
     by_index: dict[int, list[FrozenTrial]] = {}
@@ -205,8 +205,8 @@ def given_up(trials: list["FrozenTrial"]) -> dict[int, str]:
 
 
 def is_over(spec: StudySpec, trials: list["FrozenTrial"]) -> bool:
-    """Whether every index of a configuration has its result, or is given up."""
+    """Whether every index of a configuration has a result or is given up."""
     from optuna.trial import TrialState
 
     done = {trial.user_attrs["index"] for trial in trials if trial.state in {TrialState.COMPLETE, TrialState.PRUNED}}
-    return set(range(spec.trials)) <= done | given_up(trials).keys()  # others may know the study with more trials
+    return set(range(spec.trials)) <= done | given_up(trials).keys()  # elsewhere the study may have more trials

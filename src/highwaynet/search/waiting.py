@@ -1,4 +1,4 @@
-"""Which trial is next: asked of the tables directly, since there may be thousands that wait."""
+"""Queries for waiting trials, directly on Optuna's tables, because there may be thousands of them."""
 
 import json
 from typing import TYPE_CHECKING
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from optuna.storages import RDBStorage
 
 FEW = 5
-"""Others may be faster with the first ones."""
+"""Number of candidates; other workers may claim the first ones before this one does."""
 
 
 def next_waiting(storage: "RDBStorage", study: int) -> list[int]:
-    """The ids of the first waiting trials, by index."""
+    """Return the ids of the first waiting trials, ordered by index."""
     from optuna.storages._rdb import models
     from optuna.trial import TrialState
     from sqlalchemy import Integer, cast
@@ -32,7 +32,7 @@ def next_waiting(storage: "RDBStorage", study: int) -> list[int]:
 
 
 def failed_before(storage: "RDBStorage", study: int, trial_id: int, index: int) -> bool:
-    """Whether the trial that had this index before ended with an error."""
+    """Whether the previous trial with this index ended with an error."""
     from optuna.storages._rdb import models
 
     trial, attribute = models.TrialModel, models.TrialUserAttributeModel

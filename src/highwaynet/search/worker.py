@@ -1,7 +1,7 @@
-"""A worker: a process that takes one trial after the other, until none is left or it is asked to stop.
+"""A worker: a process that runs one trial after the other, until none is left or it is asked to stop.
 
-`python -m highwaynet.search.worker` is started by a parent, which says what to do in one line (`training/workers.py`) and keeps its input
-open: when it closes, because the parent wants so or is gone, the worker saves its run, gives its trial back, and ends.
+A parent starts `python -m highwaynet.search.worker`, sends its order in one line (`training/workers.py`) and keeps its input open. When the
+input closes, because the parent closes it or has died, the worker saves its run, gives its trial back, and ends.
 """
 
 import math
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from optuna.trial import TrialState
 
 IDLE = 1.0
-"""Seconds between two looks at a study in which all that is left is being run by others."""
+"""Seconds between two queries while other workers run all remaining trials."""
 
 
 class PrunedError(Exception):
-    """The trial looks too bad to go on."""
+    """The pruner ended the trial."""
 
 
 class Reporter(Watcher):
-    """Watches a run, and tells the storage about its epochs.
+    """Watcher that reports the epochs of a run to the storage.
 
     Args:
         trials: The study.
         claim: The trial.
         path: Its run directory.
-        epochs: How many epochs it has.
+        epochs: Its number of epochs.
     """
 
     def __init__(self, trials: Trials, claim: ClaimedTrial, path: Path, epochs: int) -> None:
@@ -60,24 +60,24 @@ class Reporter(Watcher):
         self._pruning = Pruning(trials, claim, epochs)
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
-        """Epochs that were run before are reported again: the storage may have others, of an earlier trial or from before a rewind."""
+        """Report earlier epochs again; the storage may have other values, of an earlier trial or from before a rewind."""
         self._reported = 0
         if epochs:
             self.report(RunDirectory.open(self._path).read_history()[:epochs])
 
     def step(self, samples: int) -> None:
-        """Leave at once if the trial is not ours any more."""
+        """Raise TakenAwayError if the trial no longer belongs to this worker."""
         if self.taken_away:
             raise TakenAwayError
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
-        """Report, and ask whether to go on."""
+        """Report the epoch; raise PrunedError if the pruner ends the trial."""
         self.report([record])
-        if record.epoch < self._epochs and self._pruning.is_bad():  # at the end nothing would be saved by it
+        if record.epoch < self._epochs and self._pruning.is_bad():  # after the last epoch, pruning would save no time
             raise PrunedError
 
     def report(self, history: list[EpochRecord]) -> None:
-        """Tell the epochs that were not told yet."""
+        """Report the epochs that have not been reported yet."""
         for record in history:
             if record.epoch > self._reported:
                 self._trials.report(self._claim.trial, record.epoch, value_of(record, self._trials.spec.objective))
@@ -85,7 +85,7 @@ class Reporter(Watcher):
 
 
 def value_of(record: EpochRecord, objective: StudyMeasure) -> float:
-    """What an epoch is judged by."""
+    """Return the value of the objective after an epoch."""
     values = {
         "train-loss": record.train_loss,
         "validation-loss": record.validation_loss,
@@ -100,8 +100,8 @@ class Worker:
 
     Args:
         trials: The study.
-        stop: Looked at after every step.
-        number: Its place among those of its parent, so that they begin with different configurations.
+        stop: Checked after every step.
+        number: Its number among the workers of its parent; they start with different configurations.
     """
 
     def __init__(self, trials: Trials, stop: Interruption, number: int) -> None:
@@ -111,7 +111,7 @@ class Worker:
         self._signs = SignsOfLife(trials.storage, trials.ask, self._lost)
 
     def work(self) -> None:
-        """Until everything is done, or somebody asks to stop."""
+        """Run trials until all are done, or a stop is requested."""
         self._signs.start()
         try:
             while not self._stop.requested:
@@ -129,7 +129,7 @@ class Worker:
             self._folder.close()
 
     def _claim(self) -> ClaimedTrial | None:
-        """A waiting trial, of each configuration in turn."""
+        """Claim a waiting trial, from each configuration in turn."""
         known = self._trials.configurations
         for _ in known:
             configuration = known[self._next % len(known)]
@@ -161,14 +161,14 @@ class Worker:
             self._signs.trial = self._reporter = None
 
     def _train(self, claim: ClaimedTrial) -> tuple["TrialState", Path]:
-        """Run a trial, or go on with it."""
+        """Start or resume the run of a trial."""
         from optuna.trial import TrialState
 
         trials = self._trials
         settings = suggest(trials, claim)
         spec = spec_of_trial(trials.spec, claim.configuration, settings, trial_seed(trials.spec, claim.configuration, claim.index))
         path = run_path(trials.folder, claim.configuration.label, claim.index)
-        if path.exists() and is_locked(path):  # by a worker that seemed dead and is not: it will notice
+        if path.exists() and is_locked(path):  # by a worker that was taken for dead; it will notice that it lost the trial
             time.sleep(IDLE)
             raise InterruptedRunError("the run directory is in use", 1)
         self._reporter = Reporter(trials, claim, path, spec.training.epochs)
@@ -182,11 +182,11 @@ class Worker:
         return TrialState.COMPLETE, path
 
     def _tell(self, claim: ClaimedTrial, state: "TrialState", path: Path) -> None:
-        """The best epoch of a run is its value; one that diverged is worse than all others."""
+        """Store the result: the value of the best epoch, or infinity (the worst value) if the run diverged."""
         spec, run = self._trials.spec, RunDirectory.open(path)
         history = run.read_history() if run.has_history else []
         if self._reporter is not None:
-            self._reporter.report(history)  # a run that was finished before, by a worker that died before it could tell
+            self._reporter.report(history)  # the run may have been finished by a worker that died before it could report
         values = [value_of(record, spec.objective) for record in history]
         losses = [record.train_loss for record in history]
         diverged = run.has_diverged or not values or not all(map(math.isfinite, values + losses))
@@ -204,16 +204,16 @@ class Worker:
 
 
 def run_path(folder: Path, label: str, index: int) -> Path:
-    """The run directory of a trial in a study's folder."""
+    """Return the run directory of a trial in a study's folder."""
     return folder / "runs" / label / f"{index:05}"
 
 
 def main() -> None:
-    """Read what to do, and do it."""
+    """Read an order from standard input and run trials."""
     warnings.simplefilter("ignore")
     need_optuna()
     with Interruption() as stop:
-        stop.armed = True  # from now on signals are requests
+        stop.armed = True  # signals are now requests to stop
         if (job := Orders(stop).next()) is None:
             return
         spec = parse_study(job["spec"], Path("the study"))

@@ -1,4 +1,4 @@
-"""Which workers live: by a locked folder on this machine, by signs of life in the storage elsewhere."""
+"""Detecting which workers are alive: by a locked folder on this machine, by heartbeats in the storage on others."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ WORKERS = "workers"
 
 
 class WorkerFolder:
-    """The folder of a living worker in the study's, locked until the process ends, however it ends."""
+    """The folder of a worker in the study's folder; it stays locked until the process ends, for any reason."""
 
     def __init__(self, study: Path) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
@@ -28,18 +28,18 @@ class WorkerFolder:
         self._path.mkdir(parents=True)
         self._lock = FolderLock(self._path)
         self._lock.acquire()
-        if not is_locked(self._path):  # a system without such locks: the folder would say that nobody lives
+        if not is_locked(self._path):  # the system has no such locks, so the folder would make the worker look dead
             self.close()
 
     def close(self) -> None:
-        """Remove it: there is no trial any more whose worker this is."""
+        """Remove the folder; the worker has no trial any more."""
         with suppress(OSError):
             self._path.rmdir()
         self._lock.release()
 
 
 def is_alive(study: Path, worker: str) -> bool | None:
-    """Whether a worker lives; None where this machine does not know. Locks on shared disks may not reach other machines."""
+    """Whether a worker is alive; None for workers of other machines, because locks on shared disks may not be visible there."""
     folder = study / WORKERS / worker
     if worker.rsplit("-", 2)[0] != socket.gethostname() or not folder.is_dir():
         return None
@@ -47,7 +47,7 @@ def is_alive(study: Path, worker: str) -> bool | None:
 
 
 def remove_dead(study: Path) -> None:
-    """Remove the folders that killed workers left, once all trials are done."""
+    """Remove the folders of killed workers, after all trials are done."""
     for folder in (study / WORKERS).glob("*/"):
         if is_alive(study, folder.name) is False:
             with suppress(OSError):
@@ -57,23 +57,23 @@ def remove_dead(study: Path) -> None:
 
 
 class SignsOfLife(threading.Thread):
-    """Tells the storage every few seconds that this worker still has its trial, and notices when it has not.
+    """Sends the storage a heartbeat every few seconds, and notices if the trial was given to another worker.
 
     Args:
-        storage: Where to tell it.
-        patience: Is told where the storage is away.
-        lost: Called when the trial was given to another one.
+        storage: The storage.
+        patience: Its `troubled` is updated if the storage does not answer.
+        lost: Called with the trial's id if it was given to another worker.
     """
 
     def __init__(self, storage: "RDBStorage", patience: Patience, lost: Callable[[int], None]) -> None:
         super().__init__(name="signs of life", daemon=True)
         self.trial: int | None = None
-        """The trial that this worker has."""
+        """The id of the trial that this worker runs."""
         self._storage, self._patience, self._lost, self._interval = storage, patience, lost, heartbeat()
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Until `end`; a storage that is away is asked again next time."""
+        """Send heartbeats until `end` is called; errors of the storage are ignored until the next one."""
         while not self._ended.wait(self._interval):
             if (trial := self.trial) is not None:
                 try:
@@ -85,6 +85,6 @@ class SignsOfLife(threading.Thread):
         self._storage.remove_session()
 
     def end(self) -> None:
-        """Stop telling."""
+        """Stop the heartbeats."""
         self._ended.set()
         self.join(timeout=self._interval)

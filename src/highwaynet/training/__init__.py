@@ -1,1 +1,1 @@
-"""When weights change: the one training loop, optimisers, schedules, evaluation."""
+"""Training: the loop, optimisers, schedules, evaluation, checkpoints."""

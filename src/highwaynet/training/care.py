@@ -1,4 +1,4 @@
-"""What keeps a run alive: it notices losses that are not finite, goes back or stops, saves in time, and stops when it is asked to."""
+"""What keeps a run alive: detection of losses that are not finite, rewinding, saving, and stopping on request."""
 
 import math
 import time
@@ -14,16 +14,16 @@ from highwaynet.training.saving import Restored
 from highwaynet.training.watcher import Watcher
 
 CHECK_EVERY = 20
-"""On devices that compute ahead, the loss is looked at once in this many steps: looking means waiting."""
+"""On asynchronous devices (GPUs), the loss is checked every `CHECK_EVERY` steps only, because reading it synchronises with the device."""
 
 
 class Care:
-    """Takes care of one run in this process; all processes call it at the same places.
+    """Checks, clips, saves and rewinds one run. Every process of the run must call its methods at the same points of the loop.
 
     Args:
         fitting: The run.
-        watcher: Told what happens.
-        interruption: Asked after every step whether to stop.
+        watcher: Receives notes about what happens.
+        interruption: Checked after every step; a request stops the run.
     """
 
     def __init__(self, fitting: Fitting, watcher: Watcher, interruption: Interruption) -> None:
@@ -34,28 +34,28 @@ class Care:
 
     @property
     def seconds(self) -> float:
-        """Time spent on the epoch in progress."""
+        """Seconds spent on the current epoch."""
         return time.perf_counter() - self._began
 
     def take_up(self) -> None:
-        """Restore the newest intact checkpoint, and say so."""
+        """Resume: restore the newest intact checkpoint and report it."""
         fitting, state = self._fitting, self._fitting.state
         restored = fitting.saver.restore()
         self._tell_refused(restored)
         if restored.record is None:
-            self.say("resumed: no checkpoint was saved yet; beginning from the start")
+            self.say("resumed: no checkpoint was saved yet; starting from the beginning")
             return
         self.say(f"resumed from epoch {state.epoch + (state.batch > 0)}, step {state.step}")
         progress, processes = restored.record.progress, fitting.world.size
         if progress and (before := len(progress.tally)) != processes:
-            self.say(f"it was saved by {before} processes, and now there are {processes}: its numbers will be the same to rounding")
+            self.say(f"the checkpoint was saved by {before} processes, and now there are {processes}: results will agree up to rounding")
 
     def begin_epoch(self) -> None:
-        """Start the clock of an epoch, which may have been under way before."""
+        """Start the clock of an epoch; time that it took before a resume counts."""
         self._began = time.perf_counter() - self._fitting.state.seconds
 
     def look(self, loss: Tensor) -> None:
-        """Before weights change: is the loss finite; and for after the step: is it time to save, does somebody wait for the run to stop?"""
+        """Check, before the weights change, that the loss is finite; note for `pause` whether to save or stop after this step."""
         fitting = self._fitting
         looks = self._heeds and (fitting.computing.device.type == "cpu" or fitting.state.step % CHECK_EVERY == 0)
         bad = looks and not math.isfinite(loss.item())
@@ -64,7 +64,7 @@ class Care:
             raise self._diverged("the loss", fitting.state.step + 1)
 
     def clip(self) -> None:
-        """Shorten gradients as the run's settings say."""
+        """Clip gradients by value and by norm, as the settings of the run say."""
         fitting, training, state = self._fitting, self._fitting.training, self._fitting.state
         if training.clip_norm is None and training.clip_value is None:
             return
@@ -74,13 +74,13 @@ class Care:
             nn.utils.clip_grad_value_(parameters, training.clip_value)
         if training.clip_norm is not None:
             norm = nn.utils.clip_grad_norm_(parameters, training.clip_norm)
-            # A length that is no number would spoil all gradients, and nobody could see any more which one began.
+            # A norm that is not finite has spoiled all gradients; raise now, while it can still be found which layer was first.
             if self._heeds and not state.scaler.is_enabled() and not math.isfinite(norm.item()):
                 put_gradients_in_place(fitting.network)
                 raise self._diverged("a gradient", state.step + 1)
 
     def pause(self, *, epoch_ended: bool) -> None:
-        """Between two steps: save if it is time, and stop if somebody asked for it."""
+        """Between two steps, save if a checkpoint is due, and stop if that was requested."""
         state = self._fitting.state
         due = self._fitting.saver.is_due(epoch_ended=epoch_ended)
         if self._asked or self._late or due:
@@ -97,7 +97,7 @@ class Care:
         fitting.saver.save(self.seconds if state.batch else 0.0, stopping=stopping)
 
     def check(self, trained: Score, validated: Score | None) -> None:
-        """At the end of an epoch: what the run's last step did shows only in a loss that is measured after it."""
+        """Check losses and weights at the end of an epoch; after the last epoch of a run, measure a loss to check the last step too."""
         if not self._heeds:
             return
         fitting, state = self._fitting, self._fitting.state
@@ -111,7 +111,7 @@ class Care:
             raise self._diverged("a weight", state.step)
 
     def _diverged(self, what: str, step: int) -> DivergenceError:
-        """The error that says where it happened, where it began, and what to do."""
+        """Build the error that says when the run diverged, which layer was first, and what to try."""
         fitting, training, state = self._fitting, self._fitting.training, self._fitting.state
         first = (step - 1) % fitting.steps_per_epoch
         inputs, targets = next(fitting.batches(state.epoch + 1, first=first, whole=True))
@@ -119,7 +119,7 @@ class Care:
         with fitting.computing.autocast():
             cause = find_cause(fitting.network, fitting.computing.place(inputs, targets)[0])
         saved = fitting.saver.newest() if fitting.world.leads else None
-        where = f"the last good checkpoint is of step {saved.step}" if saved else "there is no checkpoint yet"
+        where = f"the last good checkpoint is from step {saved.step}" if saved else "there is no checkpoint yet"
         tried = f", after {state.rewinds} rewind{'s' if state.rewinds > 1 else ''}" if state.rewinds else ""
         ways = [f"a training.learning_rate below {training.learning_rate * 0.5**state.rewinds:g}"]
         ways += ["--clip-norm 1"] if training.clip_norm is None else []
@@ -131,7 +131,7 @@ class Care:
         )
 
     def rewind(self, error: DivergenceError) -> None:
-        """Go back to the last checkpoint with half the learning rate, or give up and raise the error."""
+        """Return to the last checkpoint with half the learning rate; raise `error` if rewinding is off or used up."""
         fitting, training, state = self._fitting, self._fitting.training, self._fitting.state
         if training.on_divergence != "rewind" or state.rewinds >= training.max_rewinds:
             fitting.saver.save_best()
@@ -149,10 +149,10 @@ class Care:
 
     def _tell_refused(self, restored: Restored) -> None:
         for reason in restored.refused:
-            self.say(f"not usable, going a checkpoint back: {reason}")
+            self.say(f"skipped a checkpoint that cannot be used: {reason}")
 
     def say(self, sentence: str) -> None:
-        """To whoever watches, and into the run's log."""
+        """Pass a note to the watcher and write it to the log of the run."""
         self._watcher.note(sentence)
         if self._fitting.world.leads:
             self._fitting.run.log(sentence)

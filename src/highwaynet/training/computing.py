@@ -1,4 +1,4 @@
-"""Where and in which numbers a run computes. The rest of the loop does not know."""
+"""Device and precision of a run; the rest of the loop does not depend on them."""
 
 import os
 import shutil
@@ -16,30 +16,30 @@ _MIXED = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 @dataclass(frozen=True)
 class Computing:
-    """A device and the types of numbers on it."""
+    """A device and the number types used on it."""
 
     device: torch.device
     dtype: torch.dtype
     """Type of weights and inputs."""
     mixed: torch.dtype | None
-    """Type of what torch finds safe to compute with fewer digits."""
+    """Type that autocast uses for operations where it is safe; None for no autocast."""
 
     def place(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """A batch where the network is."""
+        """Move a batch to the device and type of the network; class numbers keep their type."""
         targets = targets.to(self.device, self.dtype if targets.is_floating_point() else None, non_blocking=True)
         return inputs.to(self.device, self.dtype, non_blocking=True), targets
 
     def autocast(self) -> AbstractContextManager[object]:
-        """In which the forward pass is computed."""
+        """The context manager for the forward pass."""
         return nullcontext() if self.mixed is None else torch.autocast(self.device.type, dtype=self.mixed)
 
     def scaler(self) -> torch.amp.GradScaler:
-        """Keeps small gradients of float16 from vanishing; does nothing in other types."""
+        """A gradient scaler for float16; it does nothing for other types."""
         return torch.amp.GradScaler(self.device.type, enabled=self.mixed is torch.float16)
 
 
 def choose_device(wanted: str | None) -> str:
-    """The device as a run's spec names it; raises InputError where it is not there."""
+    """Return the wanted device, by default CUDA if available, else the CPU; raises InputError if this machine does not have it."""
     if wanted is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, number = wanted.partition(":")
@@ -47,25 +47,25 @@ def choose_device(wanted: str | None) -> str:
     found = counts.get(kind, getattr(torch, kind).device_count)()
     if int(number or 0) >= found:
         there = f"only {found} such devices" if found else "no such device"
-        raise InputError(f"training.device = {wanted!r}: torch finds {there} on this machine; choose cpu, or leave it out")
+        raise InputError(f"training.device = {wanted!r}: torch finds {there} on this machine; choose cpu or omit the setting")
     return wanted
 
 
 def has_compiler() -> bool:
-    """Whether torch.compile finds a C++ compiler, which it needs on the processor."""
+    """Whether there is a C++ compiler, which torch.compile needs on the CPU."""
     return any(shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name)
 
 
 def check_computing(training: TrainingSpec) -> None:
-    """Raise InputError where the device, which is known by now, cannot do what is wanted."""
+    """Raise InputError if the chosen device does not support a setting."""
     if training.compile and training.device == "cpu" and not has_compiler():
-        raise InputError("training.compile = true: torch.compile needs a C++ compiler and finds none; install one, or leave it out")
+        raise InputError("training.compile = true: torch.compile needs a C++ compiler and finds none; install one or omit the setting")
     if training.device == "mps" and training.precision == "float64":
-        raise InputError("training.precision = 'float64': mps has no such numbers; choose float32, or training.device = 'cpu'")
+        raise InputError("training.precision = 'float64': mps does not support float64; choose float32, or training.device = 'cpu'")
 
 
 def computing_for(training: TrainingSpec, local_rank: int) -> Computing:
-    """How a run computes in this process; each process on a machine has a GPU of its own."""
+    """Return device and number types for this process; each process on a machine gets its own GPU."""
     name = training.device or "cpu"
     if name in {"cuda", "xpu"}:
         name = f"{name}:{local_rank}"

@@ -1,4 +1,4 @@
-"""Several processes that train one network together, started by torchrun; one process is the usual case."""
+"""Training one network with several processes that torchrun starts; with one process everything here is trivial."""
 
 import json
 import os
@@ -18,31 +18,31 @@ from highwaynet.base.share import Share
 
 
 class LostProcessError(HighwayError):
-    """Another process of the run ended, so that this one cannot go on."""
+    """Another process of the run ended, so this one cannot continue."""
 
     told = True
 
 
 @dataclass(frozen=True)
 class World:
-    """The processes of a run and this one's place among them."""
+    """The processes of a run, and the rank of this one."""
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
-    """The place among the processes of this machine."""
+    """The rank among the processes of this machine."""
     restarts: int = 0
-    """How often torchrun has started the processes anew."""
+    """How often torchrun has restarted the processes."""
     store: Store | None = None
-    """What outlives processes that are started anew."""
+    """A key-value store that survives restarts."""
 
     def remember(self, key: str, value: str) -> None:
-        """Keep a word for processes that are started anew in place of these."""
+        """Store a value for the processes that replace these after a restart."""
         if self.store is not None and self.leads:
             self.store.set(f"highwaynet {key}", value)
 
     def recall(self, key: str) -> str | None:
-        """What processes before these kept."""
+        """Return what the processes before the last restart stored; None if nothing."""
         name = f"highwaynet {key}"
         if self.store is None or not self.restarts or not self.store.check([name]):
             return None
@@ -50,7 +50,7 @@ class World:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the one process that reads, writes and speaks."""
+        """Whether this is the leading process, the only one that reads and writes files and reports."""
         return self.rank == 0
 
     def share(self, total: int) -> Share:
@@ -58,7 +58,7 @@ class World:
         return Share.of(total, self.rank, self.size)
 
     def most(self, *values: float) -> tuple[float, ...]:
-        """The largest of each value over all processes."""
+        """Return, for each value, its maximum over all processes."""
         if self.size == 1:
             return values
         tensor = torch.tensor(values, dtype=torch.float64)
@@ -66,7 +66,7 @@ class World:
         return tuple(tensor.tolist())
 
     def total(self, tensor: Tensor) -> Tensor:
-        """The sum over all processes."""
+        """Return the sum of a tensor over all processes."""
         if self.size == 1:
             return tensor
         summed = tensor.clone()
@@ -74,7 +74,7 @@ class World:
         return summed
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
-        """Everybody's tensor, in the order of the processes."""
+        """Return the tensors of all processes, by rank."""
         if self.size == 1:
             return [tensor]
         gathered = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -82,13 +82,13 @@ class World:
         return gathered
 
     def same_buffers(self, network: nn.Module) -> None:
-        """Give everybody the leading process's buffers: batch norm's running statistics, which each gathers from its own samples."""
+        """Copy the buffers of the leading process to all: each process has batch norm statistics of its own samples."""
         if self.size > 1:
             for buffer in network.buffers():
                 dist.broadcast(buffer, 0)
 
     def lead(self, work: Callable[[], bytes]) -> bytes:
-        """What the leading process finds; the others wait for it. Its errors are everybody's, and only it tells them."""
+        """Run `work` in the leading process and return its result in all. Its errors are raised in all, but reported only once."""
         if self.size == 1:
             return work()
         if not self.leads:
@@ -124,12 +124,12 @@ class World:
 
 ALONE = World()
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
-"""What torchrun tells a process about its place."""
+"""Environment variables in which torchrun describes the processes."""
 
 
 @contextmanager
 def join_world(device: str | None) -> Iterator[World]:
-    """The world that torchrun made, or the process alone. CPU tensors travel by gloo, those of CUDA by nccl."""
+    """Join the processes that torchrun started; without torchrun, yield a world of one process. CPU tensors use gloo, CUDA tensors nccl."""
     if not launched():
         yield ALONE
         return
@@ -137,7 +137,7 @@ def join_world(device: str | None) -> Iterator[World]:
     world = World(rank, size, local_rank, restarts)
     cuda = torch.cuda.is_available() if device is None else device.startswith("cuda")
     try:
-        # Processes that torchrun starts anew find the store as the killed ones left it, with addresses where nobody listens any more.
+        # After a restart the store still has the addresses of the killed processes, so each start uses a prefix of its own.
         store, _, _ = next(rendezvous("env://"))
         own = PrefixStore(f"start {world.restarts}", store)
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", store=own, rank=world.rank, world_size=world.size)
@@ -149,7 +149,7 @@ def join_world(device: str | None) -> Iterator[World]:
         raise
     except RuntimeError as error:
         if any(word in str(error).lower() for word in ("gloo", "nccl", "connection", "socket")):
-            raise LostProcessError("another process of this run ended, so that this one cannot go on") from error
+            raise LostProcessError("another process of this run ended, so this one cannot continue") from error
         raise
     finally:
         if dist.is_initialized():

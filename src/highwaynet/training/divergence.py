@@ -1,4 +1,4 @@
-"""When the loss is no longer finite: where it began."""
+"""Finding the layer in which values first stopped being finite."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from highwaynet.networks.network import Network
 
 
 class DivergenceError(HighwayError):
-    """The loss, a gradient or a weight is no longer finite; the message names the layer that was first."""
+    """The loss, a gradient or a weight is no longer finite; the message names the layer that failed first."""
 
     everywhere = True
 
@@ -20,7 +20,7 @@ def has_finite_weights(*modules: nn.Module) -> bool:
 
 
 def put_gradients_in_place(network: Network) -> None:
-    """Make the gradients the weights, so that `find_cause` finds those that are not finite; the network is lost."""
+    """Overwrite the weights with their gradients, so that `find_cause` finds gradients that are not finite."""
     with torch.no_grad():
         for parameter in network.parameters():
             if parameter.grad is not None:
@@ -28,18 +28,18 @@ def put_gradients_in_place(network: Network) -> None:
 
 
 def find_cause(network: Network, inputs: Tensor) -> str:
-    """Which layer went first, in words.
+    """Say which layer failed first.
 
-    Weights that are not finite come from gradients that were not; gradients flow from the last layer to the first, so the last such layer
-    went first. Where all weights are finite, the first layer whose output is not.
+    Weights that are not finite come from such gradients. Gradients flow from the last layer to the first, so the last layer with such
+    weights failed first. If all weights are finite, it is the first layer whose output is not.
     """
     broken = [label for label, module in layerwise(network) if not all(bool(torch.isfinite(p).all()) for p in module.parameters())]
     if broken:
-        return f"the gradient of {broken[-1]} went first"
+        return f"the gradient of {broken[-1]} failed first"
     x = inputs
     with torch.no_grad():
         for label, module in layerwise(network):
             x = module(x)
             if not bool(torch.isfinite(x).all()):
-                return f"the output of {label} went first"
-    return "all outputs are finite, so the loss itself went first"
+                return f"the output of {label} failed first"
+    return "all outputs are finite, so the loss itself failed first"

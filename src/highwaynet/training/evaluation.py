@@ -24,7 +24,7 @@ EVALUATION_BATCH = 256
 
 @contextmanager
 def evaluating(*networks: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; at the end every module is in its own mode again."""
+    """Context manager: evaluation mode without gradients; on exit every module gets its previous mode back."""
     modes = [(module, module.training) for network in networks for module in network.modules()]
     for network in networks:
         network.eval()
@@ -37,9 +37,9 @@ def evaluating(*networks: nn.Module) -> Iterator[None]:
 
 
 def evaluate(network: nn.Module, split: Split, world: World = ALONE, objective: Objective | None = None) -> Score:
-    """Loss and metrics over all samples of a split, in evaluation mode and without gradients. Processes divide the samples.
+    """Compute loss and metrics over all samples of a split, in evaluation mode and without gradients. Processes divide the samples.
 
-    The loss is the objective's; by default cross-entropy, or squared error for numbers.
+    The loss is that of `objective`, by default cross-entropy for classes and squared error for numbers.
     """
     record = split.preparation.record
     objective = objective or standard_objective(record.task)

@@ -1,4 +1,4 @@
-"""What a run consists of in this process: network, objective, optimiser, data in their order, learning rates."""
+"""The parts of a run in this process: network, objective, optimiser, batches, learning rates."""
 
 import math
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Fitting:
     """The parts of a run, made from its settings.
 
     Args:
-        job: What to train, on what, and where it goes.
+        job: The run as `set_up` returns it.
         world: The processes that train together.
     """
 
@@ -57,7 +57,7 @@ class Fitting:
         return None if share is None else AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(share), use_buffers=True)
 
     def _wrapped(self) -> nn.Module:
-        """The objective of the network as it is called in training: compiled, and with gradients that processes average."""
+        """Wrap network and objective for training: compile if asked, and average gradients over processes."""
         network: nn.Module = self.network
         if self.training.compile:
             network = torch.compile(network)  # type: ignore[assignment]
@@ -65,39 +65,45 @@ class Fitting:
         if self.world.size == 1:
             return step
         device = self.computing.device
-        # An objective of one's own may leave parameters without a gradient, for instance those of companions.
+        # A user's objective may leave parameters without a gradient, for instance those of companions.
         unused = self.job.objective_start is not None
         return DistributedDataParallel(step, device_ids=None if device.index is None else [device.index], find_unused_parameters=unused)
 
     def forward(self, inputs: Tensor, targets: Tensor) -> BatchLoss:
-        """Outputs, loss, and what is minimised, of this process's share of a batch."""
+        """Compute outputs, loss and minimised value for this process's share of a batch."""
         with self.computing.autocast():
             found: BatchLoss = self._forward(inputs, targets, self.state.step / self.steps)
         return found
 
     def batches(self, epoch: int, *, first: int = 0, whole: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-        """An epoch's batches from a certain one on, or this process's shares of them: the same for the same seed, whenever it is run."""
+        """Iterate over this process's shares of an epoch's batches, from number `first` on; with `whole`, over whole batches.
+
+        Order and augmentation depend only on the seed and the epoch.
+        """
         order = torch.randperm(len(self.data.train), generator=generator_for(self.spec.seed, "permutation", epoch))
         share_of = Share.of if whole else self.world.share
         return self.data.train.batches(self.training.batch_size, order, self._augment(epoch), first=first, share_of=share_of)
 
     def _augment(self, epoch: int) -> Augment | None:
-        """The same pixels for the same (run seed, epoch, step), whenever the epoch is run."""
+        """The augmentation of an epoch: its randomness depends only on the run's seed, the epoch and the batch."""
         if not self._augmentation:
             return None
         augmentation, seed = self._augmentation, self.spec.seed
         return lambda number, images, share: augmentation.apply(images, generator_for(seed, "augmentation", epoch, number), share)
 
     def batch_size(self, batch: int) -> int:
-        """The samples of an epoch's batch, from 0, over all processes; the last may have fewer."""
+        """Number of samples of a batch (counted from 0) over all processes; the last batch may have fewer."""
         return min(self.training.batch_size, len(self.data.train) - batch * self.training.batch_size)
 
     def rate(self, step: int) -> float:
-        """The schedule's learning rate, halved for each time that the run went back."""
+        """Learning rate of a step by the schedule, halved for each rewind."""
         return learning_rate(self.training, step, self.steps, self.steps_per_epoch) * 0.5**self.state.rewinds
 
     def seed_step(self, step: int, share: Share | None) -> None:
-        """Dropout draws from the global generator, for the whole batch, whichever share of it is here; so may an objective of one's own."""
+        """Seed the global generator for a step, if dropout or a user's objective may draw from it.
+
+        Dropout draws for the whole batch and uses the part for `share`, so that the number of processes does not matter.
+        """
         if self._dropouts or self.job.objective_start is not None:
             torch.manual_seed(seed_for(self.spec.seed, "dropout", step))
             for dropout in self._dropouts:
@@ -105,7 +111,7 @@ class Fitting:
 
 
 class _Step(nn.Module):
-    """An objective on its network, as one module, so that processes average the gradients of both."""
+    """Network and objective as one module, so that DistributedDataParallel averages the gradients of both."""
 
     def __init__(self, network: nn.Module, objective: Objective) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request: the step in progress is finished and saved."""
+"""Ctrl-C and SIGTERM as requests to stop: the run finishes the current step, saves and ends."""
 
 import os
 import signal
@@ -13,11 +13,11 @@ from highwaynet.base.launch import launched_rank
 from highwaynet.training.distribution import World
 
 ECHO = 1.0 if "TORCHELASTIC_RUN_ID" in os.environ else 0.0
-"""Seconds in which a second SIGINT is the first one's echo: torchrun passes on what its workers have got already."""
+"""Seconds in which a second SIGINT is ignored under torchrun, which forwards a SIGINT that its workers have already received."""
 
 
 class InterruptedRunError(HighwayError):
-    """The run was asked to stop, and did; it can be resumed.
+    """The run stopped on request; it can be resumed.
 
     Args:
         sentence: The message.
@@ -31,22 +31,22 @@ class InterruptedRunError(HighwayError):
         self.exit_code = exit_code
 
     def with_way(self, way: str) -> "InterruptedRunError":
-        """The same, with the command that goes on."""
-        return InterruptedRunError(f"{self}; go on with: {way}", self.exit_code)
+        """Return a copy whose message also gives the command that continues."""
+        return InterruptedRunError(f"{self}; continue with: {way}", self.exit_code)
 
 
 class Interruption:
     """Context manager that turns Ctrl-C and SIGTERM into a request to stop a run, in the main thread.
 
-    Give it to `train` as `interruption`: the step in progress is then finished and saved, and `train` raises `InterruptedRunError`. The
-    second Ctrl-C stops at once.
+    Pass it to `train` as `interruption`. On a request, `train` finishes the current step, saves, and raises `InterruptedRunError`. A
+    second Ctrl-C stops immediately.
     """
 
     def __init__(self) -> None:
         self.requested = 0
         """The exit code of the request: 130 for Ctrl-C, 143 for SIGTERM, 0 for none."""
         self.armed = False
-        """Whether somebody looks at `requested`; before that, signals end the program at once."""
+        """Whether a run checks `requested`; if not, signals end the program immediately."""
         self._since = 0.0
         self._before: dict[int, Any] = {}
 
@@ -62,11 +62,11 @@ class Interruption:
             signal.signal(number, handler)
 
     def request(self) -> None:
-        """Ask the run to stop after the step in progress, from a watcher or another thread; it raises InterruptedRunError then."""
+        """Request a stop after the current step, from a watcher or another thread; `train` then raises InterruptedRunError."""
         self.requested = 130
 
     def check(self, sentence: str, world: World) -> None:
-        """Raise InterruptedRunError where a process was asked to stop."""
+        """Raise InterruptedRunError, with `sentence` as message, if any process was asked to stop."""
         (asked,) = world.most(self.requested)
         if asked:
             raise InterruptedRunError(sentence, int(asked))
@@ -80,5 +80,5 @@ class Interruption:
         if not self.requested:
             self.requested, self._since = 128 + number, now
             if launched_rank() == 0:
-                with suppress(OSError):  # nobody may be listening
-                    os.write(2, b"\nhighway: finishing the step and saving; Ctrl-C again leaves at once\n")
+                with suppress(OSError):  # stderr may be closed
+                    os.write(2, b"\nhighway: finishing the step and saving; press Ctrl-C again to stop immediately\n")

@@ -40,9 +40,9 @@ def train(
     interruption: Interruption | None = None,
     world: World = ALONE,
 ) -> RunDirectory:
-    """Train a network and leave everything about it in a run directory.
+    """Train a network and write everything about it to a run directory.
 
-    Nothing is written before the spec has been found to fit the data.
+    Nothing is written before spec, data, network and objective have been checked.
 
     Args:
         spec: What to run.
@@ -54,8 +54,8 @@ def train(
         objective: What to minimise, if neither cross-entropy (classes) nor squared error (numbers). See `Objective`.
         overwrite: Replace an earlier run there.
         resume: Continue the run there; if there is none yet, start it.
-        watcher: Told about every step and epoch.
-        interruption: Asked after every step whether to stop.
+        watcher: Its methods are called for every step and epoch.
+        interruption: Checked after every step; a request stops the run.
         world: The processes that train together; each calls this with the same arguments.
 
     Raises:
@@ -73,7 +73,7 @@ def train(
         given = Given(data, network, objective)
         job = set_up(spec, Path(path), given, overwrite=overwrite, resume=resume, world=world)
         try:
-            watchers = Watchers([])  # only the leading process speaks
+            watchers = Watchers([])  # only the leading process reports
             if world.leads:
                 logs = [TensorBoardLog(job.run)] if job.spec.training.tensorboard else []
                 watchers = Watchers([*([] if watcher is None else [watcher]), *logs])
@@ -87,12 +87,12 @@ def train(
 
 
 def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruption) -> None:
-    """Fit, and write down how it began and ended."""
+    """Train, and log how the run ended."""
     run = job.run
     if job.finished:
         if world.leads:
-            clear(run)  # it may have been killed between its final weights and this
-        watcher.note(f"{run.path} is finished: there is nothing to go on with")
+            clear(run)  # the run may have been killed after its final weights were saved, but before this
+        watcher.note(f"{run.path} is finished: there is nothing to continue")
         return
     log = run.log if world.leads else lambda event: None
     try:
@@ -101,7 +101,7 @@ def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruptio
             fit(fitting, Care(fitting, watcher, interruption), watcher, interruption)
     except BaseException as error:
         word = {InterruptedRunError: "interrupted", DivergenceError: "diverged"}.get(type(error), "stopped")
-        with suppress(HighwayError):  # what stopped the run matters more than a log that cannot be written
+        with suppress(HighwayError):  # if the log cannot be written, the first error is still the one to report
             text = (str(error) or type(error).__name__).partition("\n")[0][:1000]
             log(text if text.startswith(word) else f"{word}: {text}")
         raise
@@ -109,13 +109,13 @@ def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruptio
 
 
 def _generators_given_back(device: str) -> AbstractContextManager[None]:
-    """What is seeded anew at every step is the user's again at the end."""
+    """Context manager: on exit the state of torch's generators, which training seeds at every step, is restored."""
     kind = device.partition(":")[0]
     return torch.random.fork_rng(devices=[]) if kind == "cpu" else torch.random.fork_rng(device_type=kind)
 
 
 def fit(fitting: Fitting, care: Care, watcher: Watcher, interruption: Interruption) -> None:
-    """All epochs that are left, and the final checkpoint."""
+    """Train the remaining epochs and write the final checkpoint."""
     state, training = fitting.state, fitting.training
     if fitting.job.resumes:
         care.take_up()
@@ -124,7 +124,7 @@ def fit(fitting: Fitting, care: Care, watcher: Watcher, interruption: Interrupti
     while state.epoch < training.epochs:
         if state.best and training.patience is not None and state.epoch - state.best.epoch >= training.patience:
             kept = "; its weights are kept as the best" if fitting.data.validation else ""
-            care.say(f"stopped early: no better epoch since epoch {state.best.epoch}{kept}")
+            care.say(f"stopped early: no improvement since epoch {state.best.epoch}{kept}")
             break
         try:
             fit_epoch(fitting, care, watcher)
@@ -134,7 +134,7 @@ def fit(fitting: Fitting, care: Care, watcher: Watcher, interruption: Interrupti
 
 
 def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
-    """The epoch in progress, from its next batch on: its steps, its measures, its line in the history."""
+    """Train the current epoch from its next batch on, evaluate, and write its line to the history."""
     state, world, number = fitting.state, fitting.world, fitting.state.epoch + 1
     fitting.network.train()
     care.begin_epoch()

@@ -1,4 +1,4 @@
-"""Sums of losses and metrics: accuracy, or RMSE and R²."""
+"""Running sums from which mean loss and metrics follow: accuracy, or RMSE and R²."""
 
 import math
 
@@ -11,22 +11,22 @@ from highwaynet.training.distribution import ALONE, World
 
 
 class Tally:
-    """Sums up loss and metrics batch by batch, in double precision and without waiting for the device.
+    """Sums loss and metrics batch by batch, in double precision and without synchronising with the device.
 
     Args:
-        record: What is predicted.
-        sums: What was summed up before.
-        squared_error: Regression: whether the loss is the mean squared error itself, from which RMSE and R² follow.
+        record: Describes the data: the task, and the scale of the target.
+        sums: Sums to continue from, as `sums()` returns them.
+        squared_error: For regression, whether the loss is the mean squared error, from which RMSE and R² then follow.
     """
 
     def __init__(self, record: DataRecord, sums: tuple[float, ...] = (0.0,) * 5, *, squared_error: bool = True) -> None:
         self._record, self._squared_error = record, squared_error
         self._samples = int(sums[0])
-        # Σ loss, correct answers or Σ squared errors where the loss is another one, Σ y and Σ y² of the targets
+        # Σ loss; correct answers, or Σ squared errors if the loss is another one; Σ y and Σ y² of the targets
         self._sums = torch.tensor(sums[1:], dtype=torch.float64)
 
     def add(self, loss: Tensor, outputs: Tensor, targets: Tensor) -> None:
-        """Count a batch whose mean loss is `loss`."""
+        """Add a batch whose mean loss is `loss`."""
         self._samples += len(targets)
         self._sums = self._sums.to(loss.device)
         self._sums[0] += loss.detach().double() * len(targets)
@@ -40,15 +40,15 @@ class Tally:
 
     @property
     def finite(self) -> bool:
-        """Whether every loss so far was a number."""
+        """Whether every loss so far was finite."""
         return math.isfinite(self._sums[0].item())
 
     def sums(self) -> Tensor:
-        """Number of samples and sums, to be put together with those of other processes, or to go on from."""
+        """Return the number of samples and the four sums, (5,)."""
         return torch.cat([torch.tensor([self._samples], dtype=torch.float64), self._sums.cpu()])
 
     def score(self, world: World = ALONE) -> Score:
-        """The means so far, over all processes."""
+        """Compute mean loss and metrics so far, over all processes."""
         samples, loss, correct, total, squares = world.total(self.sums()).tolist()
         count = max(samples, 1)
         loss = loss / count

@@ -1,4 +1,4 @@
-"""Objectives: what a run minimises. An objective is an object; the training loop knows nothing of what it computes."""
+"""Objectives: what a run minimises. The training loop calls an objective and does not know what it computes."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ class BatchLoss(NamedTuple):
     """What an objective returns for one step."""
 
     outputs: Tensor
-    """What the network gives, (samples, outputs); metrics are taken from it."""
+    """Outputs of the network, (samples, outputs); metrics are computed from them."""
     loss: Tensor
     """The mean loss of these outputs, a scalar; it goes into the history."""
     minimised: Tensor
@@ -39,8 +39,8 @@ class BatchLoss(NamedTuple):
 class Objective(nn.Module):
     """What a run minimises and how it measures a loss. Write your own by overriding `loss`, or `forward` for full control.
 
-    Without either it is cross-entropy for classes and squared error for numbers. It is a module: parameters and buffers of its own are
-    trained, saved and restored with the network's. Modules inside it keep their mode: a teacher that was set to evaluation stays there.
+    Without either it is cross-entropy for classes and squared error for numbers. It is a module: its own parameters and buffers are
+    trained, saved and restored with those of the network. Modules inside it keep their mode: a teacher in evaluation mode stays in it.
 
     >>> import torch
     >>> class Smoothed(Objective):
@@ -53,7 +53,7 @@ class Objective(nn.Module):
 
     @property
     def name(self) -> str:
-        """How the run's spec calls it."""
+        """Its name in the spec of the run."""
         return type(self).__name__
 
     @property
@@ -62,23 +62,23 @@ class Objective(nn.Module):
         return type(self).loss in {Objective.loss, Regression.loss} and type(self).forward is Objective.forward
 
     def prepare(self, network: Network, data: DataRecord) -> None:
-        """Called once before training, with the network that will be trained and what is known about the data."""
+        """Called once before training, with the network that will be trained and the description of the data."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss of a batch, a scalar; in training and in validation.
+        """Return the mean loss of a batch, a scalar; used in training and in validation.
 
         Args:
-            outputs: What the network gives: (samples, classes), or (samples,) for numbers.
+            outputs: Outputs of the network: (samples, classes), or (samples,) for numbers.
             targets: (samples,): class numbers, or standardised numbers.
         """
         return F.mse_loss(outputs, targets) if targets.is_floating_point() else cross_entropy(outputs, targets)
 
     def measure(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The loss of a network's outputs, which have a column for each class, or one for a number."""
+        """Return the loss of outputs in the shape that networks give them: (samples, classes), or (samples, 1) for numbers."""
         return self.loss(outputs.squeeze(1) if targets.is_floating_point() else outputs, targets)
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
-        """One step's outputs, loss, and what is minimised."""
+        """Return outputs, loss and minimised value for one step."""
         outputs = network(batch.inputs)
         loss = self.measure(outputs, batch.targets)
         return BatchLoss(outputs, loss, loss)
@@ -96,11 +96,11 @@ class Classification(Objective):
         self.label_smoothing = label_smoothing
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The mean cross-entropy."""
+        """Return the mean cross-entropy."""
         return cross_entropy(outputs, targets)
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
-        """As every objective; networks that can compute the cross-entropy themselves do."""
+        """Return outputs and loss for one step; networks that have a fused cross-entropy compute it themselves."""
         if self.label_smoothing:
             outputs = network(batch.inputs)
             minimised = F.cross_entropy(outputs, batch.targets, label_smoothing=self.label_smoothing)
@@ -115,12 +115,12 @@ class Regression(Objective):
     """Mean squared error: outputs (samples,), targets standardised numbers."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The mean squared error."""
+        """Return the mean squared error."""
         return F.mse_loss(outputs, targets)
 
 
 class Companions(Objective):
-    """Deep supervision (Lee et al. 2014): companion classifiers help, each with a weight that falls in a line to 0.
+    """Deep supervision (Lee et al. 2014): adds the losses of companion classifiers, with a weight that falls linearly to 0.
 
     Args:
         main: The objective of the outputs, and of each companion.
@@ -137,11 +137,11 @@ class Companions(Objective):
         return self.main.is_squared_error
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The loss of the outputs."""
+        """Return the loss of `main`."""
         return self.main.loss(outputs, targets)
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
-        """The loss of the outputs, and what is minimised: with the companions' losses."""
+        """Return outputs, their loss, and the minimised value, which includes the losses of the companions."""
         outputs, companions = network(batch.inputs, return_companions=True)
         main, *others = (self.main(lambda _, given=given: given, batch) for given in (outputs, *companions))
         helped = main.minimised + self.weight * (1 - batch.progress) * sum(other.minimised for other in others)
@@ -149,11 +149,11 @@ class Companions(Objective):
 
 
 def standard_objective(task: Task) -> Objective:
-    """Cross-entropy for classes, squared error for numbers."""
+    """Return cross-entropy for classification, squared error for regression."""
     return Classification() if task == "classification" else Regression()
 
 
 def objective_for(plan: Plan, data: DataRecord, training: TrainingSpec) -> Objective:
-    """The objective of a run that brings none of its own."""
+    """Return the objective of a run for which the user passed none."""
     main = Classification(training.label_smoothing) if data.task == "classification" else Regression()
     return Companions(main, training.companion_weight) if any(isinstance(part, Companion) for part in plan.parts) else main

@@ -1,4 +1,4 @@
-"""The optimiser of a run, with its groups of parameters by kind: weights, biases, and the last layer's weights."""
+"""The optimiser of a run, with parameter groups: weights, biases, and weights of the last layer."""
 
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ ParameterKind = Literal["weight", "bias", "head"]
 
 
 def parameter_kinds(network: Network) -> dict[str, ParameterKind]:
-    """The kind of each parameter by name. Scale and shift of batch norm count as biases; so does the last layer's bias."""
+    """Return the kind of each parameter by name. Scale and shift of batch norm count as biases, and so does the last layer's bias."""
     kinds: dict[str, ParameterKind] = {}
     for place, module in network.named_modules():
         for name, _ in module.named_parameters(recurse=False):
@@ -27,10 +27,10 @@ def parameter_kinds(network: Network) -> dict[str, ParameterKind]:
 
 
 class ThinSGD(torch.optim.SGD):
-    """torch's SGD, straight to its fused operator: for a thin network the way there takes three times as long as the work."""
+    """`torch.optim.SGD` that calls the fused operator directly: for thin networks torch's overhead is three times the computation."""
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients, or fill them with zeros."""
+        """Set all gradients to None, or to zeros."""
         if not set_to_none:
             super().zero_grad(set_to_none=False)
             return
@@ -40,7 +40,7 @@ class ThinSGD(torch.optim.SGD):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """One update; the first one makes the velocities, and is torch's."""
+        """Update the parameters; torch's own `step` does the first update, which creates the momentum buffers."""
         if self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
             return self._with_hooks(closure)
         if closure or not all(group["fused"] and self._is_under_way(group) for group in self.param_groups):
@@ -73,11 +73,11 @@ class ThinSGD(torch.optim.SGD):
             return False
         return not group["momentum"] or all("momentum_buffer" in self.state[parameter] for parameter in group["params"])
 
-    step.hooked = True  # type: ignore[attr-defined]  # torch would put its hooks around it
+    step.hooked = True  # type: ignore[attr-defined]  # keeps torch from wrapping it with its hooks
 
 
 def make_optimiser(network: Network, training: TrainingSpec, objective: nn.Module | None = None) -> torch.optim.Optimizer:
-    """The optimiser of a network, and of its objective's own parameters; each group has `rate`, the factor of its learning rate."""
+    """Make the optimiser for a network and the parameters of its objective; `rate` of a group is the factor of its learning rate."""
     kinds = parameter_kinds(network)
     factors: dict[ParameterKind, tuple[float, float]] = {
         "weight": (1.0, 1.0),
@@ -88,7 +88,7 @@ def make_optimiser(network: Network, training: TrainingSpec, objective: nn.Modul
     for name, parameter in network.named_parameters():
         by_factors.setdefault(factors[kinds[name]], []).append(parameter)
     for name, parameter in objective.named_parameters() if objective else ():
-        if not parameter.requires_grad:  # what an objective only asks, such as a teacher
+        if not parameter.requires_grad:  # for instance a teacher
             continue
         by_factors.setdefault(factors["bias" if name.endswith("bias") else "weight"], []).append(parameter)
     groups: list[dict[str, Any]] = [
@@ -97,7 +97,7 @@ def make_optimiser(network: Network, training: TrainingSpec, objective: nn.Modul
     ]
     rate = training.learning_rate
     smoothing = training.smoothing or OPTIMISERS[training.optimiser].smoothing
-    # One pass over each parameter; the loss scaling of float16 wants to see the gradients in between.
+    # Fused updates take one pass over each parameter. With float16 the loss scaling has to read the gradients in between.
     fused = next(network.parameters()).device.type in {"cpu", "cuda"} and training.precision != "float16"
     match training.optimiser:
         case "sgd":
@@ -109,6 +109,6 @@ def make_optimiser(network: Network, training: TrainingSpec, objective: nn.Modul
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Give each group its share."""
+    """Set the learning rate of each group: `rate` times the factor of the group."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group["rate"]

@@ -15,9 +15,9 @@ from highwaynet.training.objective import Batch, BatchLoss, Objective
 
 
 def rehearse(objective: Objective, network: Network, batch: Batch, data: DataRecord) -> dict[str, Tensor]:
-    """Raise InputError if an objective does not give what training needs; its state before the first step.
+    """Try an objective on two samples; raise InputError if it does not return what training needs.
 
-    Network, objective and torch's generator are left as they were.
+    Returns the state of the objective before the first step. Network, objective and torch's generator are left unchanged.
     """
     with _one_sentence(objective, "prepare(network, data)"):
         objective.prepare(network, data)
@@ -25,10 +25,10 @@ def rehearse(objective: Objective, network: Network, batch: Batch, data: DataRec
     if any(id(parameter) in own for parameter in objective.parameters()):
         name = objective.name
         raise InputError(
-            f"objective {name}: it keeps the network as a module, so that it would be trained twice; keep it in a list, [network]"
+            f"objective {name}: it holds the network as a submodule, so its weights would be trained twice; keep it in a list, [network]"
         )
     state = {name: tensor.clone() for name, tensor in objective.state_dict().items()}
-    twin = copy.deepcopy(network).eval()  # batch norm counts nothing
+    twin = copy.deepcopy(network).eval()  # batch norm keeps its statistics
     with torch.random.fork_rng(devices=[]):
         with _one_sentence(objective, "forward(network, batch)"):
             found = objective(twin, batch)
@@ -46,23 +46,23 @@ def rehearse(objective: Objective, network: Network, batch: Batch, data: DataRec
 
 def _check(objective: Objective, found: object, batch: Batch) -> None:
     if not isinstance(found, BatchLoss):
-        raise InputError(f"objective {objective.name}: forward gives {type(found).__name__}; it should give a BatchLoss")
+        raise InputError(f"objective {objective.name}: forward returns {type(found).__name__}; it should return a BatchLoss")
     for field in ("loss", "minimised"):
         value = getattr(found, field)
         if not isinstance(value, Tensor) or value.dim() != 0 or not value.is_floating_point():
             form = f"a tensor of shape {tuple(value.shape)} and {value.dtype}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
             raise InputError(f"objective {objective.name}: its {field} is {form}; it should be a scalar tensor, the mean over the batch")
         if value.device != batch.inputs.device:
-            raise InputError(f"objective {objective.name}: its {field} is on {value.device}; it should be where the batch is")
+            raise InputError(f"objective {objective.name}: its {field} is on {value.device}; it should be on the device of the batch")
     if not found.minimised.requires_grad:
-        raise InputError(f"objective {objective.name}: what is minimised does not depend on the network's outputs through torch")
+        raise InputError(f"objective {objective.name}: what is minimised does not depend on the network's outputs (it has no gradient)")
     if not isinstance(found.outputs, Tensor) or found.outputs.dim() != 2 or len(found.outputs) != len(batch.targets):
-        raise InputError(f"objective {objective.name}: its outputs should be a tensor (samples, outputs), as the network gives them")
+        raise InputError(f"objective {objective.name}: its outputs should be those of the network, a tensor (samples, outputs)")
 
 
 @contextmanager
 def _one_sentence(objective: nn.Module, what: str) -> Iterator[None]:
-    """What goes wrong in somebody's objective, as one sentence; the traceback stays behind it."""
+    """Context manager: turn any error of a user's objective into an InputError of one sentence, with the original as its cause."""
     try:
         yield
     except InputError:

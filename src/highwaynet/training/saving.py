@@ -1,4 +1,4 @@
-"""Saving a run's state while it goes on, and finding the newest that is intact."""
+"""Saving checkpoints during a run, and restoring the newest intact one."""
 
 import time
 from collections.abc import Callable
@@ -21,19 +21,19 @@ class Restored(NamedTuple):
     """What a state was restored from."""
 
     record: CheckpointRecord | None
-    """The checkpoint; None is the beginning."""
+    """The checkpoint; None means the beginning of the run."""
     refused: list[str]
-    """Why newer ones were not taken."""
+    """Why newer checkpoints could not be used."""
 
 
 class Saver:
-    """Writes and reads the checkpoints of a run; all processes call it, the leading one has the files.
+    """Writes and reads the checkpoints of a run. All processes call it; only the leading one accesses files.
 
     Args:
         run: The run directory.
         state: What is saved.
-        interval: How often.
-        keep: How many states are kept.
+        interval: How often to save.
+        keep: Number of `step` checkpoints to keep.
         world: The processes of the run.
     """
 
@@ -42,7 +42,7 @@ class Saver:
         self._last = time.monotonic()
 
     def is_due(self, *, epoch_ended: bool) -> bool:
-        """Whether the number of steps or epochs says that it is time to save."""
+        """Whether a checkpoint is due by the number of steps or epochs."""
         count, unit = self._interval.count, self._interval.unit
         if unit == "epochs":
             return epoch_ended and self._state.epoch % int(count) == 0
@@ -51,16 +51,18 @@ class Saver:
         return False
 
     def is_late(self) -> bool:
-        """Whether the clock says that it is time to save; that of the leading process counts."""
+        """Whether a checkpoint is due by time; only the clock of the leading process counts."""
         if self._interval.unit != "minutes" or not self._world.leads:
             return False
         return time.monotonic() - self._last >= 60 * self._interval.count
 
     def save(self, seconds: float, *, stopping: bool = False) -> None:
-        """Save the state of a run that has spent so many seconds on the epoch in progress; then the oldest may go.
+        """Save the state and remove old checkpoints.
 
-        Where the run is only stopped by somebody, it will go on from here, but never go back to here: what a run comes to does not depend
-        on who stopped it when.
+        Args:
+            seconds: Time spent on the current epoch.
+            stopping: The run was asked to stop. It will resume from this checkpoint, but never rewind to it, so that its result does not
+                depend on when it was stopped.
         """
         state, checkpoints = self._state, self._run.checkpoints
         if not stopping:
@@ -88,13 +90,13 @@ class Saver:
         self._last = time.monotonic()
 
     def _prune(self) -> None:
-        """Remove what is not needed any more: old states, and best weights that no state names."""
+        """Remove old checkpoints, and best weights that no remaining checkpoint refers to."""
         checkpoints = self._run.checkpoints
         for old in [*checkpoints.names(STEP)[self._keep :], *checkpoints.names(STOP)]:
             checkpoints.remove(old)
         needed = set()
         for name in checkpoints.names(STEP):
-            with suppress(InputError):  # a damaged one needs nothing
+            with suppress(InputError):  # a damaged checkpoint will not be used
                 progress = checkpoints.record(name).progress
                 needed |= {progress.best.step} if progress and progress.best else set()
         for name in checkpoints.names(BEST):
@@ -102,18 +104,18 @@ class Saver:
                 checkpoints.remove(name)
 
     def save_best(self) -> None:
-        """Save the weights of the best epoch, if that was not done."""
+        """Save the weights of the best epoch if they are not saved yet."""
         best, weights = self._state.best, self._state.best_weights
         if self._world.leads and best is not None and weights is not None:
             self._run.checkpoints.save(name_at(BEST, best.step), weights, epoch=best.epoch, step=best.step)
             self._state.best_weights = None
 
     def finish(self) -> None:
-        """Save the final weights; what was kept to resume is not needed any more."""
+        """Save the final weights and remove the checkpoints that were kept for resuming."""
         if not self._world.leads:
             return
         self.save_best()
-        self._run.history_sizes()  # on the disk before the run counts as finished
+        self._run.history_sizes()  # syncs the history to disk before the run counts as finished
         checkpoints, state = self._run.checkpoints, self._state
         if own := state.objective.state_dict():
             checkpoints.save(OBJECTIVE, own, epoch=state.epoch, step=state.step)
@@ -126,7 +128,7 @@ class Saver:
         clear(self._run)
 
     def newest(self) -> CheckpointRecord | None:
-        """The record of the newest saved state, as far as it can be read."""
+        """Return the newest checkpoint record that can be read; None if there is none."""
         for name in self._run.checkpoints.names(STEP, STOP):
             try:
                 return self._run.checkpoints.record(name)
@@ -135,7 +137,7 @@ class Saver:
         return None
 
     def restore(self) -> Restored:
-        """Take up where the run was stopped: the newest intact checkpoint, or before the first step where there are none.
+        """Restore the newest intact checkpoint; if there are no checkpoints, stay before the first step.
 
         Raises:
             InputError: If there are checkpoints, and none of them is intact.
@@ -143,9 +145,9 @@ class Saver:
         return self._first_intact(lambda: None, "step", "stop")
 
     def go_back(self) -> Restored:
-        """Go back to the last checkpoint that the run made by itself.
+        """Return to the last `step` checkpoint, to rewind.
 
-        Where it has made none since it last went back, that one was made too late: it is dropped, and the one before is taken.
+        If the run has saved none since its last rewind, that checkpoint was already too late: it is removed and the one before is used.
         """
         state = self._state
         doomed = state.saved_step if state.saved_step == state.went_back_to else None
@@ -157,7 +159,7 @@ class Saver:
         return self._first_intact(drop, "step")
 
     def _first_intact(self, prepare: Callable[[], None], *kinds: str) -> Restored:
-        """History, checkpoints and state fit together then: what lies behind the checkpoint is gone."""
+        """Restore the newest intact checkpoint; history and checkpoints after it are removed, so that all files agree."""
 
         def names() -> bytes:
             prepare()
@@ -174,12 +176,12 @@ class Saver:
             self._state.saved_step = int(self._world.lead(self._newest_step)) or None
             return Restored(record, refused)
         if refused:
-            raise InputError(f"no checkpoint of {self._run.path} is intact ({'; '.join(refused)}): start again with --overwrite")
+            raise InputError(f"no checkpoint of {self._run.path} is intact ({'; '.join(refused)}): restart the run with --overwrite")
         self._world.lead(lambda: self._cut_history(0, 0, 0))
         return Restored(None, refused)
 
     def _forget_after(self, record: CheckpointRecord) -> bytes:
-        """Remove what is newer than a checkpoint: damaged ones, and best weights of epochs that the history does not have."""
+        """Remove what is newer than a checkpoint: damaged checkpoints, and best weights of epochs that are no longer in the history."""
         best = record.progress.best.step if record.progress and record.progress.best else -1
         for name in self._run.checkpoints.names(STEP, STOP):
             if step_in(name) > record.step:

@@ -1,4 +1,4 @@
-"""How the learning rate changes."""
+"""Learning rate schedules."""
 
 import math
 
@@ -6,7 +6,7 @@ from highwaynet.runs.training_spec import TrainingSpec
 
 
 def learning_rate(spec: TrainingSpec, step: int, steps: int, steps_per_epoch: int = 1) -> float:
-    """The learning rate of a step (from 0) of a run of `steps`; its highest value is `spec.learning_rate`.
+    """Return the learning rate of a step (from 0) of a run of `steps`; the highest value is `spec.learning_rate`.
 
     >>> spec = TrainingSpec(learning_rate=1.0, decay=0.01)
     >>> [round(learning_rate(spec, step, 3), 6) for step in range(3)]

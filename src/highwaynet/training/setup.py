@@ -1,4 +1,4 @@
-"""From a spec and a path to data, a network, a spec without open questions, and a run directory that is new or to be resumed."""
+"""Setting up a run: complete the spec, load the data, plan the network, and create or reopen the run directory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from highwaynet.training.tensorboard import summary_writer
 
 @dataclass(frozen=True)
 class Given:
-    """What a caller hands over in memory, beside the spec."""
+    """Objects that the caller passes in memory, in addition to the spec."""
 
     data: Any = None
     network: Network | None = None
@@ -45,16 +45,16 @@ class Given:
         network: Any = self.network
         if network is not None and not isinstance(getattr(network, "plan", None), Plan):
             kind = type(network).__name__
-            raise InputError(f"network of type {kind}: give one of highwaynet's networks, from build_network or load(run).network")
+            raise InputError(f"network of type {kind}: pass a network of highwaynet, from build_network or load(run).network")
         objective: Any = self.objective
         if objective is not None and not isinstance(objective, Objective):
             shown = objective.__name__ if isinstance(objective, type) else type(objective).__name__
-            raise InputError(f"objective = {shown}: give an object of a class of your own that extends highwaynet.Objective")
+            raise InputError(f"objective = {shown}: pass an instance of a subclass of highwaynet.Objective")
 
 
 @dataclass(frozen=True)
 class SetUp:
-    """A run that can begin or go on."""
+    """A run that is ready to start or to resume."""
 
     spec: RunSpec
     data: Dataset
@@ -62,25 +62,25 @@ class SetUp:
     plan: Plan
     """The network."""
     weights: Mapping[str, Tensor] | None
-    """What it starts with; None is fresh."""
+    """The weights it starts with; None means freshly initialised."""
     objective: Objective
     resumes: bool
-    """Whether the run was there before."""
+    """Whether the run was started before."""
     finished: bool
     """Whether there is nothing left to do."""
     objective_start: Mapping[str, Tensor] | None = None
-    """The state of an objective of the user's own before the first step; None if the run has none of its own."""
+    """The state of the user's objective before the first step; None if the user passed none."""
     network: Network | None = None
-    """The network that such an objective was prepared for."""
+    """The network that the user's objective was prepared for."""
 
     def start_network(self) -> Network:
-        """The network before the first step."""
+        """Build the network with the weights it has before the first step."""
         return start_network(self.spec, self.plan, self.weights)
 
 
 def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: bool, world: World) -> SetUp:
-    """Find out what is to be done and prepare it; nothing is written before spec, data, network and objective have been found to fit."""
-    if world.recall(str(path)) is not None:  # torchrun has started the processes again: this run was begun by the first ones
+    """Check everything and prepare the run; nothing is written before spec, data, network and objective have been checked."""
+    if world.recall(str(path)) is not None:  # torchrun has restarted the processes; the first ones have already started this run
         overwrite, resume = False, True
     text = world.lead(lambda: _stored_spec(path, overwrite=overwrite, resume=resume)).decode()
     stored = spec_from_values(parse_toml(text, path / SPEC), path / SPEC) if text else None
@@ -89,7 +89,7 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     check_computing(spec.training)
     torch.set_num_threads(spec.training.threads or 1)
     if spec.start is not None and spec.start.run == str(path.resolve()):
-        raise InputError(f"start.run = {spec.start.run!r}: this is the run itself; name another folder")
+        raise InputError(f"start.run = {spec.start.run!r}: a run cannot start from itself; name another folder")
     origin = find_starting_point(spec, run, given.network, world, resumes=stored is not None)
     if spec.start is not None:
         spec = spec.model_copy(update={"start": origin.checked(spec.start)})
@@ -117,8 +117,8 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
             _check_same(spec, stored, path)
             run.take_up(environment)
             if run.finished:
-                run.checkpoints.read(FINAL)  # says so if it is damaged
-        if stored is None or (spec.start is not None and not run.has_plan):  # killed before it had written that
+                run.checkpoints.read(FINAL)  # raises an error if it is damaged
+        if stored is None or (spec.start is not None and not run.has_plan):  # the run may have been killed before it wrote the plan
             run.save_plan(plan)
         if not run.has_preparation:
             run.save_preparation(data.preparation)
@@ -138,31 +138,29 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
 
 
 def _completed(spec: RunSpec, stored: RunSpec | None, given: Given, run: RunDirectory) -> RunSpec:
-    """The spec without open questions: where to compute, and what was given in memory.
+    """Return the spec with threads, device, and what was passed in memory filled in.
 
     Raises:
-        InputError: If something has the wrong type, or if the run is to be resumed without what it was given.
+        InputError: If something has the wrong type, or if a resumed run lacks what was passed to it in memory before.
     """
     if not isinstance(spec, RunSpec):
-        raise InputError(f"spec = {spec!r:.60}: give a RunSpec")
+        raise InputError(f"spec = {spec!r:.60}: pass a RunSpec")
     given.check()
     known = (stored or spec).training
     objective = given.objective.name if given.objective else None
     for asked in (spec.training.objective, known.objective):
         if asked is not None and asked != objective:
-            raise InputError(
-                f"training.objective = {asked!r}: the run has an objective of its own; give it again in Python, with objective=..."
-            )
+            raise InputError(f"training.objective = {asked!r}: the run has a custom objective; pass it again in Python, with objective=...")
     threads = spec.training.threads or known.threads or torch.get_num_threads()
     spec = with_training(spec, threads=threads, device=choose_device(spec.training.device or known.device), objective=objective)
     if given.data is not None:
         spec = spec.model_copy(update={"data": spec.data.for_memory(target_in(given.data))})
     elif stored is not None and stored.data.in_memory:
-        load_dataset(stored.data, run.load_preparation() if run.has_preparation else None)  # says what is needed
+        load_dataset(stored.data, run.load_preparation() if run.has_preparation else None)  # raises an error that says what to pass
     start = spec.start
     if given.network is not None:
         if start is not None and not start.given:
-            raise InputError(f"start.run = {start.run!r}: a network was given in memory as well; leave out one of them")
+            raise InputError(f"start.run = {start.run!r}: a network was also passed with network=; omit one of them")
         start = start or StartSpec(given=True)
     elif start is not None and start.run is not None:
         start = start.model_copy(update={"run": str(Path(start.run).resolve())})
@@ -172,7 +170,7 @@ def _completed(spec: RunSpec, stored: RunSpec | None, given: Given, run: RunDire
 def _objective(
     spec: RunSpec, data: Dataset, plan: Plan, weights: Mapping[str, Tensor] | None, given: Objective | None
 ) -> tuple[Objective, dict[str, Any]]:
-    """What the run minimises; one that was given is tried on two samples, and comes with its start and the network it was prepared for."""
+    """Return the objective; for a user's objective, which is tried on two samples first, also its start state and its network."""
     record = data.preparation.record
     if given is None:
         return objective_for(plan, record, spec.training), {}
@@ -182,7 +180,7 @@ def _objective(
 
 
 def _stored_spec(path: Path, *, overwrite: bool, resume: bool) -> bytes:
-    """The spec of the run that is to be resumed; empty where one is to be begun."""
+    """Return the stored spec of the run to resume; empty if a new run starts."""
     if resume and (path / SPEC).is_file():
         return RunDirectory.open(path).read_spec().to_toml().encode()
     RunDirectory.check_free(path, overwrite=overwrite, resume=resume)
@@ -190,7 +188,7 @@ def _stored_spec(path: Path, *, overwrite: bool, resume: bool) -> bytes:
 
 
 def _load(spec: RunSpec, run: RunDirectory, data: Any, parent: Preparation | None, world: World, *, resumes: bool) -> Dataset:
-    """The data, prepared alike in all processes: as the run says that is resumed, else as the leading one finds."""
+    """Load the data with the same preparation in all processes: that of the resumed run, else the one that the leading process learns."""
     if not world.leads:
         text, content = (world.lead(bytes) for _ in range(2))
         return load_dataset(spec.data, unpack_preparation(text.decode(), content, Path("data")), data=data)
@@ -207,16 +205,14 @@ def _load(spec: RunSpec, run: RunDirectory, data: Any, parent: Preparation | Non
 
 
 def _check_same(spec: RunSpec, stored: RunSpec, path: Path) -> None:
-    """A run goes on as it began."""
+    """Raise InputError if a resumed run is given settings that differ from those it was started with."""
     asked, begun = _flat(spec.model_dump()), _flat(stored.model_dump())
     for field in asked | begun:
         mine, there = asked.get(field), begun.get(field)
         if mine != there and field.startswith("start"):
-            raise InputError(f"{path} was begun with another start; leave start and network= out to resume, or begin another run")
+            raise InputError(f"{path} was started with another start; omit start and network= to resume, or start another run")
         if mine != there:
-            raise InputError(
-                f"{field} = {mine!r}: {path} was begun with {there!r}; leave it out to resume, or begin another run with --out"
-            )
+            raise InputError(f"{field} = {mine!r}: {path} was started with {there!r}; omit it to resume, or start another run with --out")
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

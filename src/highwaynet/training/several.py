@@ -1,4 +1,4 @@
-"""The same run with several seeds."""
+"""Training with several seeds."""
 
 import copy
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def train_seeds(
     interruption: Interruption | None = None,
     world: World = ALONE,
 ) -> SeedsRecord:
-    """Train the same network with several seeds, each in a folder of its own below `path`, and score each on the test part.
+    """Train the same network with several seeds, each in its own folder below `path`, and score each on the test samples.
 
     Args:
         spec: What to run; its seed is the first one.
@@ -41,10 +41,10 @@ def train_seeds(
         data: The data, if they are in memory; as for `train`.
         objective: What to minimise, as for `train`; each run gets a copy.
         overwrite: Replace earlier runs there.
-        resume: Continue what is there.
-        watcher: Told about every step and epoch of all runs.
-        watch: Makes a watcher for the run of each seed instead.
-        interruption: Asked after every step whether to stop.
+        resume: Continue the runs there.
+        watcher: Its methods are called for every step and epoch of all runs.
+        watch: Alternative to `watcher`: given a seed, returns a context manager that yields the watcher of its run.
+        interruption: Checked after every step; a request stops the run.
         world: The processes that train together.
 
     Raises:
@@ -52,7 +52,7 @@ def train_seeds(
     """
     folder, stop = Path(path), interruption or Interruption()
     if not isinstance(seeds, int) or seeds < 1:
-        raise InputError(f"seeds = {seeds!r}: should be at least 1")
+        raise InputError(f"seeds = {seeds!r}: choose a whole number of at least 1")
     if (folder / SPEC).exists():
         raise InputError(f"{folder} is a run: name another folder for several seeds with --out")
     scores: list[SeedScore] = []

@@ -24,47 +24,47 @@ from highwaynet.training.distribution import World
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """What a run starts with, as far as it is known before its data."""
+    """Plan and weights with which a run starts, and the preparation of its parent run."""
 
     plan: Plan | None = None
-    """The network; None is the one of the spec."""
+    """The plan; None means the plan of the spec."""
     weights: bytes | None = None
-    """Its weights as safetensors; None is fresh."""
+    """The weights as safetensors; None means freshly initialised."""
     preparation: Preparation | None = None
-    """That of the parent run; known to the leading process only."""
+    """The preparation of the parent run; set only in the leading process."""
     data: DataSpec | None = None
-    """The data settings of the parent run; known to the leading process only."""
+    """The data settings of the parent run; set only in the leading process."""
 
     def checked(self, start: StartSpec) -> StartSpec:
-        """The start with the checksum of the weights; raises InputError if they are not those that it asks for."""
+        """Return `start` with the checksum of the weights; raises InputError if it asks for weights with another checksum."""
         found = sha256(self.weights or b"")
         if start.weights not in {None, found}:
             source = "the given network" if start.given else f"start.run = {start.run!r}"
-            raise InputError(f"{source}: its weights are not those that the run started with (start.weights); leave that out to take these")
+            raise InputError(f"{source}: its weights are not those that the run started with; omit start.weights to use these")
         return start.model_copy(update={"weights": found})
 
     def check_division(self, data: DataSpec, record: DataRecord) -> None:
-        """Raise InputError if the parent's data are divided anew: what it was trained on would be tested on."""
+        """Raise InputError if the parent's data are divided differently: test samples could be training samples of the parent."""
         if self.preparation is None or self.data is None or self.preparation.record.fingerprint != record.fingerprint:
             return
         for field in ("split_seed", "validation", "test"):
             mine, there = getattr(data, field), getattr(self.data, field)
             if mine != there:
                 raise InputError(
-                    f"data.{field} = {mine!r}: the parent run divided the same data with {there!r}; with another division its training "
-                    "samples would be tested on: leave it out"
+                    f"data.{field} = {mine!r}: the parent run divided the same data with {there!r}; with another division, some of its "
+                    "training samples would become test samples: omit the setting"
                 )
 
 
 def find_starting_point(spec: RunSpec, run: RunDirectory, network: Network | None, world: World, *, resumes: bool) -> StartingPoint:
-    """Plan and weights with which the run starts, alike in all processes: those that it keeps if it is resumed."""
+    """Return the plan and weights with which the run starts, the same in all processes; a resumed run has stored them."""
     found: list[StartingPoint] = []
 
     def find() -> bytes:
         is_kept = resumes and run.has_plan and (spec.start is None or bool(run.checkpoints.names(START)))
         found.append(_kept(run) if is_kept else _new(spec, network))
         if is_kept and network is not None and encode(network.state_dict()) != found[0].weights:
-            raise InputError(f"{run.path} was begun with another network than the given one; leave network= out to resume")
+            raise InputError(f"{run.path} was started with another network than the given one; omit network= to resume")
         plan = found[0].plan
         return plan.model_dump_json().encode() if plan else b""
 
@@ -76,7 +76,7 @@ def find_starting_point(spec: RunSpec, run: RunDirectory, network: Network | Non
 
 
 def _kept(run: RunDirectory) -> StartingPoint:
-    """What a run that is resumed started with."""
+    """Read the starting point that a run stored."""
     weights = run.checkpoints.read(START)[0] if run.checkpoints.names(START) else None
     return StartingPoint(run.load_plan(), weights)
 
@@ -88,7 +88,7 @@ def _new(spec: RunSpec, network: Network | None) -> StartingPoint:
     if start.given:
         if network is None:
             raise InputError(
-                "start.given = true: the run started with a network in memory; give it again in Python, with network=..., "
+                "start.given = true: the run started with a network in memory; pass it again in Python, with network=..., "
                 "or start from that run with --start RUN"
             )
         if network.plan.name != spec.network.name:
@@ -100,12 +100,12 @@ def _new(spec: RunSpec, network: Network | None) -> StartingPoint:
 
 
 def _check_given(spec: RunSpec, network: Network) -> None:
-    """Raise InputError if a network is not what its plan, or the spec, says."""
+    """Raise InputError if a network does not match its plan or the spec."""
     plan = network.plan
     try:
         build_plan(plan, generator=torch.Generator()).load_state_dict(network.state_dict())
     except RuntimeError as error:
-        raise InputError("the given network was changed: its modules are not those of its plan, so that it could not be loaded") from error
+        raise InputError("the given network was changed: its modules do not match its plan, so it could not be loaded later") from error
     if not plan.is_part_of(plan_of(spec.network, plan.input_shape, plan.outputs)):
         raise InputError(
             f"the given network is neither {spec.network.title} nor one with layers removed: write its settings (depth, width, …) "
@@ -127,7 +127,7 @@ def _from_parent(spec: RunSpec, start: StartSpec) -> StartingPoint:
         field = fields[0]
         mine, there = getattr(spec.network, field), getattr(known, field)
         raise InputError(
-            f"network.{field} = {mine!r}: the parent run has {there!r}, and its network is taken over as it is: leave it out "
+            f"network.{field} = {mine!r}: the parent run has {there!r}, and its network is used unchanged: omit the setting "
             "(in Python, RunSpec.from_run fills it in)"
         )
     try:

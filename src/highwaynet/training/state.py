@@ -1,4 +1,4 @@
-"""Everything that changes while a run goes on, and how it becomes a checkpoint and comes back from one."""
+"""The state of a run that changes during training, and its conversion to and from a checkpoint."""
 
 import copy
 import math
@@ -22,7 +22,7 @@ WEIGHTS, OPTIMISER, OBJECTIVE, AVERAGE = "network/", "optimiser/", "objective/",
 
 @dataclass
 class TrainingState:
-    """Weights, optimiser, and how far the run has come."""
+    """Weights, optimiser state and progress of a run."""
 
     network: Network
     optimiser: torch.optim.Optimizer
@@ -32,25 +32,25 @@ class TrainingState:
     average: AveragedModel | None = None
     """The average of the weights over the steps, if the run keeps one."""
     epoch: int = 0
-    """Epochs that were finished."""
+    """Number of finished epochs."""
     batch: int = 0
-    """Batches of the epoch in progress that were trained on."""
+    """Number of batches of the current epoch that are done."""
     step: int = 0
     """Steps taken since the start."""
     seconds: float = 0.0
-    """Time spent on the epoch in progress, before this process took it up."""
+    """Time spent on the current epoch before the run was resumed."""
     rewinds: int = 0
-    """How often the run went back; each time the learning rate was halved."""
+    """Number of rewinds; each halved the learning rate."""
     saved_step: int | None = None
-    """The step of the newest checkpoint that the run made by itself; None before the first."""
+    """The step of the newest regular (`step`) checkpoint; None before the first."""
     went_back_to: int | None = None
-    """The `saved_step` after the run last went back."""
+    """The `saved_step` after the last rewind."""
     best: Best | None = None
     """The best epoch so far."""
     best_weights: dict[str, Tensor] | None = None
-    """Its weights, as long as they were not saved."""
+    """The weights of the best epoch, until they are saved."""
     tally: Tally = field(init=False)
-    """Sums over the epoch in progress."""
+    """Sums over the current epoch."""
 
     def __post_init__(self) -> None:
         self.tally = self._tally()
@@ -64,7 +64,7 @@ class TrainingState:
         return self.network if self.average is None else self.average.module
 
     def end_epoch(self, loss: float, *, keep_best: bool) -> None:
-        """Count an epoch that ended with this loss; the weights of the best are set aside if they are to be kept."""
+        """Count an epoch that ended with this loss; with `keep_best`, copy the weights if it is the best so far."""
         self.epoch, self.batch, self.seconds, self.tally = self.epoch + 1, 0, 0.0, self._tally()
         if math.isfinite(loss) and (self.best is None or loss < self.best.loss):
             self.best = Best(epoch=self.epoch, step=self.step, loss=loss)
@@ -72,7 +72,7 @@ class TrainingState:
                 self.best_weights = {name: tensor.detach().clone() for name, tensor in self.measured_network.state_dict().items()}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Weights, buffers and the optimiser's memory, by name."""
+        """Return weights, buffers and the tensors of the optimiser's state, by name."""
         found = {WEIGHTS + name: tensor for name, tensor in self.network.state_dict().items()}
         found |= {OBJECTIVE + name: tensor for name, tensor in self.objective.state_dict().items()}
         if self.average is not None:
@@ -84,16 +84,16 @@ class TrainingState:
         return found
 
     def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """All that is trained, by name: the network's parameters, and those of the objective if it has any."""
+        """Iterate over the parameters of network and objective, with names."""
         yield from self.network.named_parameters()
         yield from ((OBJECTIVE + name, parameter) for name, parameter in self.objective.named_parameters())
 
     def scaler_state(self) -> dict[str, float]:
-        """The loss scaling of float16; empty in other types."""
+        """Return the state of the loss scaling for float16; empty for other types."""
         return {key: float(value) for key, value in self.scaler.state_dict().items()}
 
     def restore(self, tensors: Mapping[str, Tensor], record: CheckpointRecord, world: World = ALONE) -> None:
-        """Be as the checkpoint says; raises InputError, with nothing changed, if it is of another network."""
+        """Load the state of a checkpoint; if it belongs to another network, raise InputError and change nothing."""
         progress = record.progress
         if progress is None:
             raise InputError("it holds only weights, from which a run cannot continue")
@@ -121,7 +121,7 @@ class TrainingState:
             self.scaler.load_state_dict({key: int(value) if key in whole else value for key, value in progress.scaler.items()})
 
     def restart(self, weights: Mapping[str, Tensor], objective: Mapping[str, Tensor]) -> None:
-        """Be as before the first step, with these states of network and objective."""
+        """Reset to the state before the first step, with these states of network and objective."""
         self.network.load_state_dict(weights)
         self.objective.load_state_dict(objective)
         if self.average is not None:
@@ -142,7 +142,7 @@ def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
 
 
 def _own_sums(sums: tuple[tuple[float, ...], ...], world: World) -> tuple[float, ...]:
-    """A process's own sums; where there are more or fewer processes than there were, the first takes all of them."""
+    """Return the sums of this process; if the number of processes has changed, the first process gets the total."""
     if len(sums) == world.size:
         return sums[world.rank]
     return tuple(map(math.fsum, zip(*sums, strict=True))) if world.leads else (0.0,) * len(sums[0])

@@ -1,4 +1,4 @@
-"""Whether a spec and data fit together, and what changes where samples are few."""
+"""Checks that spec, network and data fit together, and adjustments for few samples."""
 
 from math import prod
 
@@ -14,13 +14,13 @@ from highwaynet.runs.spec import RunSpec, with_training
 from highwaynet.runs.training_spec import TrainingSpec
 
 STEPS = 20
-"""A recipe's epoch has at least about so many steps."""
+"""An epoch of a recipe should have at least about this many steps."""
 
 
 def for_few_samples(spec: RunSpec, samples: int) -> RunSpec:
-    """A recipe made for tens of thousands of samples, for few: smaller batches and learning rate, if they were left alone.
+    """Reduce batch size and learning rate for small data sets, unless the user has set them.
 
-    Otherwise a folder of a hundred images would be one step an epoch.
+    Recipes are made for tens of thousands of samples; with theirs, an epoch of a hundred images would be one step.
     """
     training = spec.training
     if training.recipe is None:
@@ -36,47 +36,47 @@ def for_few_samples(spec: RunSpec, samples: int) -> RunSpec:
 
 
 class SpecChecks:
-    """Checks many specs against their data, of which each is loaded once."""
+    """Checks many specs against their data; each data set is loaded once."""
 
     def __init__(self) -> None:
         self.loaded: dict[str, Dataset] = {}
-        """The data so far, by their spec."""
+        """Data sets loaded so far, by their spec as JSON."""
 
     def data(self, spec: RunSpec) -> Dataset:
-        """The data of a spec; raises InputError where there are none."""
+        """Return the data of a spec; raises InputError if they cannot be loaded."""
         key = spec.data.model_dump_json()
         if key not in self.loaded:
             self.loaded[key] = load_dataset(spec.data)
         return self.loaded[key]
 
     def check(self, spec: RunSpec) -> None:
-        """Raise InputError where a spec and its data do not fit together."""
+        """Raise InputError if a spec and its data do not fit together."""
         data = self.data(spec)
         record = data.preparation.record
         check_fit(for_few_samples(spec, len(data.train)), plan_of(spec.network, record.input_shape, record.outputs), data)
 
 
 def check_fit(spec: RunSpec, plan: Plan, data: Dataset, processes: int = 1) -> None:
-    """Raise InputError where spec, network and data do not fit together."""
+    """Raise InputError if spec, network and data do not fit together."""
     training, record = spec.training, data.preparation.record
     if (plan.input_shape, plan.outputs) != (record.input_shape, record.outputs):
         takes, gives = "×".join(map(str, plan.input_shape)), "×".join(map(str, record.input_shape))
         raise InputError(
             f"the network takes samples of {takes} values and gives {plan.outputs} outputs; {data.name} has samples of {gives} values "
-            f"and needs {record.outputs}: take data of the same form, or another network"
+            f"and needs {record.outputs}: use data of the same form, or another network"
         )
     table = describe_plan(plan)
     batches = {training.batch_size, len(data.train) % training.batch_size} - {0}
     smallest = min(share.stop - share.start for total in batches for share in (Share.of(total, n, processes) for n in range(processes)))
     if smallest == 1 and any(row.norm and prod(row.shape[1:]) == 1 for row in table.rows):
         raise InputError(
-            f"training.batch_size = {training.batch_size}: with {len(data.train)} training samples a batch of one is left"
+            f"training.batch_size = {training.batch_size}: with {len(data.train)} training samples a batch of one sample is left"
             f"{f' to one of {processes} processes' if processes > 1 else ''}, for which "
-            f"{spec.network.name} has no batch norm on such small images; choose another"
+            f"the batch norm of {spec.network.name} is undefined on such small images; choose another batch size"
         )
     if training.batch_size > len(data.train):
         raise InputError(
-            f"training.batch_size = {training.batch_size}: {data.name} has {len(data.train)} training samples; choose at most that"
+            f"training.batch_size = {training.batch_size}: {data.name} has {len(data.train)} training samples; choose at most this many"
         )
     if training.batch_size < processes:
         raise InputError(f"training.batch_size = {training.batch_size}: {processes} processes share a batch; choose at least that")
@@ -86,4 +86,4 @@ def check_fit(spec: RunSpec, plan: Plan, data: Dataset, processes: int = 1) -> N
         raise InputError("training.answer = 'best': there are no validation data; set data.validation, for instance 0.1")
     for field in ("crop", "mirror", "rotate"):
         if getattr(training, field) and record.kind != "images":
-            raise InputError(f"training.{field} = {getattr(training, field)}: augmentation is for images; {data.name} has none")
+            raise InputError(f"training.{field} = {getattr(training, field)}: augmentation needs images, and {data.name} has none; omit it")

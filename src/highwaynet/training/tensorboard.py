@@ -17,13 +17,13 @@ class TensorBoardLog(Watcher):
         self._writer: Any = None
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
-        """Open the log; what an interrupted run wrote behind its last checkpoint is marked as void."""
+        """Open the log; when a run is resumed, events after its checkpoint are discarded."""
         again = self._writer is not None or steps > 0
         self.close()
         self._writer = summary_writer()(str(self._folder), purge_step=steps + 1 if again else None)
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
-        """Write what the epoch brought."""
+        """Write the losses, metrics, learning rate and speed of an epoch."""
         values = record.model_dump(exclude_none=True, exclude={"epoch", "step"})
         for name, value in (values | {"samples_per_second": timing.samples_per_second, "epoch": record.epoch}).items():
             part, _, metric = name.partition("_")
@@ -31,15 +31,15 @@ class TensorBoardLog(Watcher):
         self._writer.flush()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write pending events and close the log."""
         if self._writer is not None:
             self._writer.close()
 
 
 def summary_writer() -> Any:
-    """TensorBoard's writer; raises InputError where the package is missing."""
+    """Return TensorBoard's writer class; raises InputError if the package is missing."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise InputError("training.tensorboard = true: needs the package tensorboard; pip install 'highwaynet[tensorboard]'") from error
+        raise InputError("training.tensorboard = true needs the package tensorboard: pip install 'highwaynet[tensorboard]'") from error
     return SummaryWriter

@@ -1,55 +1,55 @@
-"""Whoever wants to see a run while it goes on."""
+"""Watchers: callbacks that follow a run."""
 
 from highwaynet.data.record import DataRecord
 from highwaynet.runs.run_records import EpochRecord, TimingRecord
 
 
 class Watcher:
-    """Base class of objects that are told what happens in a run. Override the methods you need; the others do nothing."""
+    """Base class for callbacks of a run. Override the methods you need; the others do nothing."""
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
-        """Training begins, or goes on, after this many epochs and steps."""
+        """Called when training starts, resumes or rewinds, after this many epochs and steps."""
 
     def step(self, samples: int) -> None:
-        """A step on this many samples was taken."""
+        """Called after each step, with the number of samples of its batch."""
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
-        """An epoch ended."""
+        """Called after each epoch, with its line of the history and its time."""
 
     def note(self, sentence: str) -> None:
-        """Something happened that a person should know."""
+        """Called with a sentence for the user, for instance after a rewind."""
 
     def close(self) -> None:
-        """The run ended, one way or the other."""
+        """Called when the run ends, also after an error."""
 
 
 class Watchers(Watcher):
-    """Several watchers as one."""
+    """Passes each call on to several watchers."""
 
     def __init__(self, watchers: list[Watcher]) -> None:
         self._watchers = watchers
 
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
-        """Tell all."""
+        """Call `started` of all watchers."""
         for watcher in self._watchers:
             watcher.started(data, epochs, steps)
 
     def step(self, samples: int) -> None:
-        """Tell all."""
+        """Call `step` of all watchers."""
         for watcher in self._watchers:
             watcher.step(samples)
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
-        """Tell all."""
+        """Call `epoch` of all watchers."""
         for watcher in self._watchers:
             watcher.epoch(record, timing)
 
     def close(self) -> None:
-        """Let those who keep files open write what is left."""
+        """Call `close` of all watchers."""
         for watcher in self._watchers:
             watcher.close()
 
     def note(self, sentence: str) -> None:
-        """Tell all."""
+        """Call `note` of all watchers."""
         for watcher in self._watchers:
             watcher.note(sentence)

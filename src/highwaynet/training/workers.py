@@ -1,7 +1,7 @@
-"""Worker processes: how a parent starts them and speaks to them, and how they hear it.
+"""Worker processes, and how their parent sends them orders.
 
-What to do goes through a worker's standard input, one line of JSON each: a password may be in it. When the input closes, because the parent
-wants so or is gone, the worker saves its run and ends.
+An order is a line of JSON on the worker's standard input, because it may contain a password. When the input closes, because the parent
+closes it or has died, the worker saves its run and ends.
 """
 
 import json
@@ -20,7 +20,7 @@ Process = subprocess.Popen[bytes]
 
 
 def start_worker(module: str, stdout: int, stderr: IO[bytes]) -> Process:
-    """A process with one thread that runs a module; in a group of its own, so that Ctrl-C reaches the parent alone."""
+    """Start a process with one thread that runs a module, in its own session, so that Ctrl-C reaches only the parent."""
     return subprocess.Popen(  # noqa: S603  # our own program
         [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
@@ -32,7 +32,7 @@ def start_worker(module: str, stdout: int, stderr: IO[bytes]) -> Process:
 
 
 def tell(worker: Process, order: dict[str, Any]) -> None:
-    """Give it something to do; one that died hears nothing, and whoever looks at it will see that."""
+    """Send an order to a worker; nothing happens if the worker has died."""
     with suppress(BrokenPipeError):
         if worker.stdin:
             worker.stdin.write(json.dumps(order).encode() + b"\n")
@@ -40,14 +40,14 @@ def tell(worker: Process, order: dict[str, Any]) -> None:
 
 
 def dismiss(worker: Process) -> None:
-    """Ask it to save and end."""
+    """Ask a worker to save its run and end."""
     with suppress(OSError):
         if worker.stdin:
             worker.stdin.close()
 
 
 def why_it_ended(code: int, log: bytes) -> str:
-    """How a process ended that should not have: the last line of its log, or its exit code."""
+    """Return why a process ended unexpectedly: the last line of its log, or its exit code."""
     if code == -signal.SIGKILL:
         return "killed by signal 9, perhaps because there was not enough memory"
     lines = [line.strip() for line in log.decode("utf-8", "replace").split("\n")]
@@ -55,10 +55,10 @@ def why_it_ended(code: int, log: bytes) -> str:
 
 
 class Orders:
-    """In a worker: what its parent says.
+    """The orders that a worker receives from its parent.
 
     Args:
-        stop: Is requested when the parent has nothing more to say.
+        stop: Requested when the input closes.
     """
 
     def __init__(self, stop: Interruption) -> None:
@@ -67,7 +67,7 @@ class Orders:
         threading.Thread(target=self._listen, name="parent", daemon=True).start()
 
     def next(self) -> dict[str, Any] | None:
-        """The next thing to do, once it is said; None where there is nothing more."""
+        """Wait for the next order and return it; None if there are no more."""
         line = self._lines.get()
         if line is None or self._stop.requested:
             return None
@@ -75,7 +75,7 @@ class Orders:
         return order
 
     def _listen(self) -> None:
-        """Read without Python's own buffer, on which a thread that waits would sit when the program ends."""
+        """Read orders in a thread; without Python's buffer, because a thread that waits there would hold its lock when the program ends."""
         text = b""
         while more := os.read(0, 65536):
             *whole, text = (text + more).split(b"\n")
