@@ -220,7 +220,7 @@ def test_odd_names_are_printed_as_they_are(name: str, highway: Highway, tmp_path
     assert f"report: {tmp_path / name / 'report.html'}" in result.stdout
     assert f"6-layer highway ({name}/run)" in result.stdout
     assert "6-layer highway (other/run)" in result.stdout
-    assert highway("evaluate", f"{name}/run", PYTHONIOENCODING="ascii").returncode == 0
+    assert highway("evaluate", f"{name}/run", fresh=True, PYTHONIOENCODING="ascii").returncode == 0
 
 
 def test_a_path_that_cannot_be_used_is_the_users_to_mend(highway: Highway) -> None:

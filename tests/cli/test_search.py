@@ -267,9 +267,9 @@ def test_optuna_is_an_extra(highway: Highway, tmp_path: Path) -> None:
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "optuna.py").write_text("raise ModuleNotFoundError(\"No module named 'optuna'\", name='optuna')")
     (tmp_path / "study.toml").write_text(STUDY)
-    result = highway("search", "study.toml", PYTHONPATH=str(tmp_path / "hidden"))
+    result = highway("search", "study.toml", fresh=True, PYTHONPATH=str(tmp_path / "hidden"))
     refused(result, "search needs optuna: install it with `pip install 'highwaynet[search]'`", code=1)
-    assert highway("search", "--help", PYTHONPATH=str(tmp_path / "hidden")).returncode == 0
+    assert highway("search", "--help", fresh=True, PYTHONPATH=str(tmp_path / "hidden")).returncode == 0
 
 
 def test_help_has_all_forms(highway: Highway) -> None:
