@@ -1,7 +1,7 @@
 """The server of `forked.py`: imports what commands need, without computing anything, and forks a process for each request.
 
-python -W error fork_server.py SOCKET. A request is a JSON document with four file descriptors: a socket for the answers, and the process's
-standard streams. The answers are its process id and, when it has ended, its exit code.
+python -W error fork_server.py SOCKET, on which it listens. A request is a JSON document with the standard streams of the new process. The
+answers are its process id and, when it has ended, its exit code.
 """
 
 import functools
@@ -11,6 +11,7 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -38,38 +39,38 @@ def preload() -> None:
     gc.freeze()
 
 
-def serve(server: socket.socket) -> str:
-    """Fork for each request, until nobody can ask any more; in each new process, returns the module that it is to run."""
+def serve(listener: socket.socket) -> str:
+    """Fork for each request, until standard input ends; in each new process, returns the module that it is to run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while True:
-        message, files, _, _ = socket.recv_fds(server, 1 << 20, 4)
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
+    while sys.stdin.fileno() not in select.select([listener, sys.stdin], [], [])[0]:
+        connection, _ = listener.accept()
+        with connection, suppress(ChildProcessError):
+            if os.fork() == 0:
+                return attend(connection, listener)
+            while os.waitpid(-1, os.WNOHANG)[0]:  # those that have ended
                 pass
-        if not message:
-            os._exit(0)
-        if os.fork() == 0:
-            return attend(server, json.loads(message), *files)
-        for file in files:
-            os.close(file)
-
-
-def attend(server: socket.socket, request: dict[str, Any], answers: int, *streams: int) -> str:
-    """Fork once more, and tell who asked how that process fares."""
-    if (pid := os.fork()) == 0:
-        os.close(answers)
-        return become(server, request, streams)
-    for stream in streams:
-        os.close(stream)
-    os.write(answers, str(pid).encode())
-    _, status = os.waitpid(pid, 0)
-    with suppress(BrokenPipeError):
-        os.write(answers, str(os.waitstatus_to_exitcode(status)).encode())
     os._exit(0)
 
 
-def become(server: socket.socket, request: dict[str, Any], streams: tuple[int, ...]) -> str:
+def attend(connection: socket.socket, listener: socket.socket) -> str:
+    """Fork once more, and tell who asked how that process fares."""
+    message, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+    if (pid := os.fork()) == 0:
+        connection.close()
+        return become(json.loads(message), streams, listener)
+    for stream in streams:
+        os.close(stream)
+    connection.send(str(pid).encode())
+    _, status = os.waitpid(pid, 0)
+    with suppress(BrokenPipeError):
+        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+    os._exit(0)
+
+
+def become(request: dict[str, Any], streams: list[int], listener: socket.socket) -> str:
     """Turn this process into what was asked for."""
+    server = listener.getsockname()
+    listener.close()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -85,13 +86,13 @@ def become(server: socket.socket, request: dict[str, Any], streams: tuple[int, .
     for name in ("highwaynet.search.parent", "highwaynet.experiments.runner"):
         vars(sys.modules[name])["start_worker"] = functools.partial(start_worker, server)
     sys.argv[1:] = request["arguments"]
-    sys.path[0] = request["cwd"]
     module: str = request["module"]
-    sys.modules.pop(module if module != "highwaynet" else "", None)
+    if module != "highwaynet":  # `python -m` has not imported it before either
+        sys.modules.pop(module, None)
     return module
 
 
-def start_worker(server: socket.socket, module: str, stdout: int, stderr: IO[bytes]) -> Forked:
+def start_worker(server: bytes, module: str, stdout: int, stderr: IO[bytes]) -> Forked:
     """Does what `start_worker` in `training/workers.py` does; the worker comes from the server, too."""
     reading, writing = os.pipe()
     output = os.pipe() if stdout == subprocess.PIPE else (None, os.open(os.devnull, os.O_WRONLY))
@@ -103,6 +104,5 @@ def start_worker(server: socket.socket, module: str, stdout: int, stderr: IO[byt
 
 
 if __name__ == "__main__":
-    connection = socket.socket(fileno=int(sys.argv[1]))
     preload()
-    runpy.run_module(serve(connection), run_name="__main__", alter_sys=True)
+    runpy.run_module(serve(socket.socket(fileno=int(sys.argv[1]))), run_name="__main__", alter_sys=True)

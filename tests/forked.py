@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import IO, Any
 
 SERVER = Path(__file__).with_name("fork_server.py")
+_SERVERS: "list[subprocess.Popen[bytes]]" = []
+"""Kept until this process ends."""
 
 
 class Forked:
     """A process that the server forked, with the methods of `subprocess.Popen`.
 
     Args:
-        server: The connection to the server.
+        server: The address of the server.
         module: What it runs, as `python -m` does.
         arguments: The command line after that.
         streams: Its standard input, output and errors.
@@ -37,7 +39,7 @@ class Forked:
 
     def __init__(
         self,
-        server: socket.socket,
+        server: bytes,
         module: str,
         arguments: Sequence[str],
         cwd: Path,
@@ -47,9 +49,9 @@ class Forked:
     ) -> None:
         request = {"module": module, "arguments": arguments, "cwd": str(cwd), "environment": dict(environment), "session": session}
         self.returncode: int | None = None
-        self._answers, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            socket.send_fds(server, [json.dumps(request).encode()], [theirs.fileno(), *streams])
+        self._answers = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._answers.connect(server)
+        socket.send_fds(self._answers, [json.dumps(request).encode()], streams)
         self.pid = int(self._answers.recv(100))
 
     def wait(self, timeout: float | None = None) -> int:
@@ -90,23 +92,23 @@ def _content(stream: IO[Any] | None) -> str:
 
 
 @functools.cache
-def _server() -> socket.socket:
-    """The server of this process; it ends when this process does."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-W", "error", str(SERVER), str(theirs.fileno())]
-    with theirs:
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    process.returncode = 0  # nobody waits for it
-    return ours
+def _server() -> bytes:
+    """The address of this process's server, which ends when its standard input does: with this process."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind("")  # Linux gives it a name that no file has
+        listener.listen()
+        command = [sys.executable, "-W", "error", str(SERVER), str(listener.fileno())]
+        variables = os.environ | {"OMP_NUM_THREADS": "1"}
+        _SERVERS.append(subprocess.Popen(command, pass_fds=[listener.fileno()], stdin=subprocess.PIPE, env=variables))
+        return bytes(listener.getsockname())
 
 
-def start(*arguments: object, cwd: Path | None = None, stderr: int | None = None, **environment: str) -> Forked:
-    """Start `highway` with these arguments; what it writes is kept, except for errors that go elsewhere."""
+def start(*arguments: object, module: str = "highwaynet", cwd: Path | None = None, stderr: int | None = None, **environment: str) -> Forked:
+    """Start `highway` with these arguments, or another module; what it writes is kept, except for errors that go elsewhere."""
     outputs = [tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(2)]  # noqa: SIM115 (closed with the process)
     with Path(os.devnull).open("rb") as nothing:
         streams = (nothing.fileno(), outputs[0].fileno(), outputs[1].fileno() if stderr is None else stderr)
-        process = Forked(
-            _server(), "highwaynet", [*map(str, arguments)], cwd or Path.cwd(), os.environ | {"COLUMNS": "120"} | environment, streams
-        )
+        variables = os.environ | {"COLUMNS": "120"} | environment
+        process = Forked(_server(), module, [*map(str, arguments)], cwd or Path.cwd(), variables, streams)
     process.stdout, process.stderr = outputs
     return process
