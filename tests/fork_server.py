@@ -42,7 +42,7 @@ def preload() -> None:
 def serve(listener: socket.socket) -> str:
     """Fork for each request, until standard input ends; in each new process, returns the module that it is to run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while sys.stdin.fileno() not in select.select([listener, sys.stdin], [], [])[0]:
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
         with connection, suppress(ChildProcessError):
             if os.fork() == 0:
