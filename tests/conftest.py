@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from forked import start
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.training.loop import train
+from holding import PATIENCE
 from support import Highway, small_spec
 
 
@@ -23,13 +25,21 @@ def _few_threads() -> None:
 
 @pytest.fixture
 def highway(tmp_path: Path) -> Highway:
-    """Run the real command in a process of its own, in a folder of its own."""
+    """Run the real command in a process of its own, in a folder of its own.
 
-    def run(*arguments: object, cwd: Path = tmp_path, prefix: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
-        command = [*prefix, sys.executable, "-W", "error", "-m", "highwaynet", *map(str, arguments)]
-        return subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False, env=os.environ | {"COLUMNS": "120"} | environment
-        )
+    The process is forked from one that has imported torch. A fresh one is started where a test wants it: for variables that Python itself
+    reads, and after a `prefix`, which is another program that runs the command.
+    """
+
+    def run(
+        *arguments: object, cwd: Path = tmp_path, fresh: bool = False, prefix: tuple[str, ...] = (), **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        if fresh or prefix:
+            command = [*prefix, sys.executable, "-W", "error", "-m", "highwaynet", *map(str, arguments)]
+            variables = os.environ | {"COLUMNS": "120"} | environment
+            return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False, env=variables)
+        process = start(*arguments, cwd=cwd, **environment)
+        return subprocess.CompletedProcess(arguments, process.wait(PATIENCE), *process.communicate())
 
     return run
 

@@ -1,6 +1,6 @@
 """Runs `highway` and kills the process itself, without warning, at the N-th point of writing a file.
 
-python shaken.py N COMMAND... A file has four points: half of it written; written, not yet synced; synced, not yet renamed; renamed.
+python -m shaken N COMMAND... A file has four points: half of it written; written, not yet synced; synced, not yet renamed; renamed.
 """
 
 import os

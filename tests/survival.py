@@ -7,16 +7,16 @@ Half of the kills come at random moments from outside, the others inside at rand
 
 import argparse
 import json
-import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-SHAKEN = Path(__file__).with_name("shaken.py")
+import forked
+from forked import Forked
+
 WRITING = 60
 """Kills inside come at one of so many points of writing; a checkpoint has eight."""
 
@@ -36,17 +36,10 @@ def settings(values: dict[str, dict[str, object]]) -> list[str]:
     return [f"--set={section}.{name}={json.dumps(value)}" for section, fields in values.items() for name, value in fields.items()]
 
 
-def start(arguments: list[str], folder: Path, points: int | None = None) -> subprocess.Popen[str]:
-    program = ["-m", "highwaynet"] if points is None else [str(SHAKEN), str(points)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, *program, "train", *arguments],
-        cwd=folder,
-        env=environment,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def start(arguments: list[str], folder: Path, points: int | None = None) -> Forked:
+    if points is None:
+        return forked.start("train", *arguments, cwd=folder)
+    return forked.start(points, "train", *arguments, module="shaken", cwd=folder)
 
 
 def results(run: Path) -> tuple[bytes, ...]:

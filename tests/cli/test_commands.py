@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from forked import start
 from highwaynet import RunSpec, __version__
 from highwaynet.base.errors import InputError
 from highwaynet.cli.overrides import gather_spec
@@ -112,10 +113,7 @@ def test_data_list(highway: Highway) -> None:
 def test_an_interrupted_run_ends_with_130(tmp_path: Path) -> None:
     import signal
 
-    command = [sys.executable, "-m", "highwaynet", "train", "--depth", "3", "--epochs", "100000", "--out", "run"]
-    # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
-    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, **heard)
+    process = start("train", "--depth", 3, "--epochs", 100000, "--out", "run", cwd=tmp_path)
     history = tmp_path / "run" / "history.jsonl"
     wait_for(history.exists, process)
     process.send_signal(signal.SIGINT)
@@ -130,9 +128,8 @@ def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
     import pty
 
     reader, writer = pty.openpty()
-    command = [sys.executable, "-m", "highwaynet", "train", "--depth", "3", "--epochs", "3", "--out", "run"]
-    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "160"}
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=writer, stdout=subprocess.DEVNULL, env=environment)
+    terminal = {"TERM": "xterm-256color", "COLUMNS": "160"}
+    process = start("train", "--depth", 3, "--epochs", 3, "--out", "run", cwd=tmp_path, stderr=writer, **terminal)
     os.close(writer)
     seen = b""
     while True:
@@ -144,7 +141,8 @@ def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
             break
         seen += piece
     os.close(reader)
-    assert process.wait() == 0
+    process.communicate()
+    assert process.returncode == 0
     text = seen.decode()
     for part in ("fc-highway, 3 layers", "━", "epoch 3/3", "loss", "accuracy", "samples/s", "00:0"):
         assert part in text
@@ -220,7 +218,7 @@ def test_odd_names_are_printed_as_they_are(name: str, highway: Highway, tmp_path
     assert f"report: {tmp_path / name / 'report.html'}" in result.stdout
     assert f"6-layer highway ({name}/run)" in result.stdout
     assert "6-layer highway (other/run)" in result.stdout
-    assert highway("evaluate", f"{name}/run", PYTHONIOENCODING="ascii").returncode == 0
+    assert highway("evaluate", f"{name}/run", fresh=True, PYTHONIOENCODING="ascii").returncode == 0
 
 
 def test_a_path_that_cannot_be_used_is_the_users_to_mend(highway: Highway) -> None:

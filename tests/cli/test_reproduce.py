@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+import forked
 from experiments.fakes import claim_files
+from forked import Forked
 from highwaynet.base.errors import InputError
 from highwaynet.cli.reproduce import _duration, reproduce_command
 from highwaynet.experiments.claim_records import load_claim, load_plan
@@ -23,15 +25,22 @@ from highwaynet.experiments.registry import CLAIMS
 from holding import PATIENCE, Gate, wait_for
 from support import Highway
 
+ENVIRONMENT = {"HIGHWAYNET_DATA": "/nowhere"}
+"""The data cannot be found: smoke must not need any."""
 
-def start(name: str, out: Path, *flags: str, **more: str) -> subprocess.Popen[str]:
+
+def start(name: str, out: Path, *flags: str) -> Forked:
+    return forked.start("reproduce", name, "--scale", "smoke", "--out", out, *flags, cwd=out.parent, **ENVIRONMENT)
+
+
+def start_fresh(name: str, out: Path, *flags: str, **more: str) -> subprocess.Popen[str]:
+    """A process with children: workers are started as they are for people."""
     command = [sys.executable, "-W", "error", "-m", "highwaynet", "reproduce", name, "--scale", "smoke", "--out", str(out), *flags]
-    # The data cannot be found: smoke must not need any.
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120", "HIGHWAYNET_DATA": "/nowhere"} | more
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=out.parent)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, env=os.environ | ENVIRONMENT | more, cwd=out.parent, **pipes)
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
+def finish(process: "Forked | subprocess.Popen[str]") -> tuple[str, str]:
     output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
@@ -171,7 +180,7 @@ def test_smoke_says_what_it_is(fig1: tuple[Path, str, str]) -> None:
 
 def test_neither_ctrl_c_nor_kills_change_anything(fig1: tuple[Path, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, gate = tmp_path / "out", Gate(tmp_path / "gate", runs="runs/*")
-    process = start("fig1", out, "--workers", "2", **gate.environment)
+    process = start_fresh("fig1", out, "--workers", "2", **gate.environment)
     gate.wait(process)
     workers = workers_of(process.pid)
     process.send_signal(signal.SIGINT)
@@ -184,7 +193,7 @@ def test_neither_ctrl_c_nor_kills_change_anything(fig1: tuple[Path, str, str], t
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
     assert not (out / "fig1-smoke" / "record.json").exists()
 
-    process = start("fig1", out, "--workers", "1", **gate.environment)
+    process = start_fresh("fig1", out, "--workers", "1", **gate.environment)
     wait_for(lambda: workers_of(process.pid), process)
     workers = workers_of(process.pid)
     os.kill(workers[0], signal.SIGKILL)

@@ -5,8 +5,6 @@ import os
 import re
 import sqlite3
 import statistics
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import forked
 from highwaynet.base.errors import InputError
 from highwaynet.cli import search
 from highwaynet.cli.search_output import opening
@@ -269,9 +268,9 @@ def test_optuna_is_an_extra(highway: Highway, tmp_path: Path) -> None:
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "optuna.py").write_text("raise ModuleNotFoundError(\"No module named 'optuna'\", name='optuna')")
     (tmp_path / "study.toml").write_text(STUDY)
-    result = highway("search", "study.toml", PYTHONPATH=str(tmp_path / "hidden"))
+    result = highway("search", "study.toml", fresh=True, PYTHONPATH=str(tmp_path / "hidden"))
     refused(result, "search needs optuna: install it with `pip install 'highwaynet[search]'`", code=1)
-    assert highway("search", "--help", PYTHONPATH=str(tmp_path / "hidden")).returncode == 0
+    assert highway("search", "--help", fresh=True, PYTHONPATH=str(tmp_path / "hidden")).returncode == 0
 
 
 def test_help_has_all_forms(highway: Highway) -> None:
@@ -298,15 +297,15 @@ def test_an_order_that_matters_is_said(highway: Highway, tmp_path: Path) -> None
 def test_a_terminal_shows_a_table(finished: Path) -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "highwaynet", "search", str(finished.parent / "study.toml"), "--out", str(finished)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=os.environ | {"COLUMNS": "120", "TERM": "xterm"})
+    process = forked.start("search", finished.parent / "study.toml", "--out", finished, stderr=theirs, TERM="xterm")
     os.close(theirs)
     seen = b""
     with suppress(OSError):  # how a terminal ends
         while more := os.read(ours, 65536):
             seen += more
     os.close(ours)
-    assert process.wait() == 0
+    process.communicate()
+    assert process.returncode == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
     assert re.search(r"configuration\s+┃\s+done\s+┃\s+running\s+┃\s+pruned\s+┃\s+failed\s+┃\s+best", text), text
     assert re.search(r"fc-highway\s+│ 20/20 │\s+0 │\s+0 │\s+0 │ \d", text), text

@@ -11,8 +11,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -20,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import forked
+from forked import Forked
 from highwaynet.search.address import DATABASE, Address
 from highwaynet.search.spec import read_study
 from highwaynet.search.storage import open_storage
@@ -55,14 +55,8 @@ def write_study(path: Path, trials: int, epochs: int) -> Path:
     return path
 
 
-def start(study: Path, out: Path, workers: int = 2, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "highwaynet", "search", str(study), "--out", str(out), "--workers", str(workers)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "HIGHWAYNET_HEARTBEAT": "1"} | environment,
-    )
+def start(study: Path, out: Path, workers: int = 2, **environment: str) -> Forked:
+    return forked.start("search", study, "--out", out, "--workers", workers, **{"HIGHWAYNET_HEARTBEAT": "1"} | environment)
 
 
 def worker_pids(out: Path) -> list[int]:

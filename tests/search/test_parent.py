@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
+from forked import Forked
 from highwaynet.search.parent import Team, run_study
 from highwaynet.search.spec import StudySpec, read_study
 from highwaynet.search.status import StudyStatus, seconds_left
@@ -22,7 +22,7 @@ from holding import PATIENCE, Gate
 from search.kill_search import results, shake, start, worker_pids, write_study
 
 
-def finished(process: subprocess.Popen[str]) -> str:
+def finished(process: Forked) -> str:
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     return errors

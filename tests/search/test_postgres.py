@@ -6,8 +6,6 @@ Where there is no server these tests are skipped, unless HIGHWAYNET_REQUIRE_POST
 import operator
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -17,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from forked import Forked, start
 from highwaynet.base.errors import InputError
 from highwaynet.search.address import Address
 from highwaynet.search.spec import read_study
@@ -43,19 +42,12 @@ def server() -> Iterator[Server]:
         server.stop()
 
 
-def begin(out: Path, *arguments: object, server: Server, heartbeat: int, gate: Gate) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "highwaynet", "search", *map(str, arguments), "--out", str(out), "--workers", "1"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ
-        | {"OMP_NUM_THREADS": "1", "HIGHWAYNET_HEARTBEAT": f"{heartbeat}", "HIGHWAYNET_STORAGE": server.url}
-        | gate.environment,
-    )
+def begin(out: Path, *arguments: object, server: Server, heartbeat: int, gate: Gate) -> Forked:
+    environment = {"HIGHWAYNET_HEARTBEAT": f"{heartbeat}", "HIGHWAYNET_STORAGE": server.url} | gate.environment
+    return start("search", *arguments, "--out", out, "--workers", 1, **environment)
 
 
-def ended(process: subprocess.Popen[str]) -> str:
+def ended(process: Forked) -> str:
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     assert PASSWORD not in errors

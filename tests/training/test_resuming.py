@@ -7,7 +7,6 @@ import pickle
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from forked import Forked, start
 from highwaynet import DataSpec, NetworkSpec, RunSpec, TrainingSpec, load
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import sha256
@@ -452,18 +452,9 @@ def test_signals_save_and_say_how_to_go_on(number: int, code: int, tmp_path: Pat
     assert "highway: resumed from epoch" in again.communicate(timeout=PATIENCE)[1]
 
 
-def start_long_run(folder: Path, *arguments: str, pipe: bool = True) -> "subprocess.Popen[str]":
+def start_long_run(folder: Path, *arguments: str, stderr: int | None = None) -> Forked:
     arguments = arguments or ("--depth", "3", "--epochs", "100000", "--threads", "1", "--out", "run")
-    # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
-    process = subprocess.Popen(
-        [sys.executable, "-m", "highwaynet", "train", *arguments],
-        cwd=folder,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    if not pipe and process.stderr:
-        process.stderr.close()
+    process = start("train", *arguments, cwd=folder, stderr=stderr)
     timing = folder / "run" / "timing.jsonl"
     before = timing.stat().st_size if timing.exists() else 0
     deadline = time.monotonic() + PATIENCE
@@ -502,9 +493,13 @@ def test_intervals_that_are_none(text: str) -> None:
 
 
 def test_a_request_that_nobody_hears_of_does_not_lose_the_run(tmp_path: Path) -> None:
-    process = start_long_run(tmp_path, pipe=False)
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start_long_run(tmp_path, stderr=writing)
+    os.close(writing)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=PATIENCE) == 143
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 143
     assert summarise(tmp_path / "run").state == "interrupted"
     assert list((tmp_path / "run" / "checkpoints").glob("st*.json"))
 

@@ -96,7 +96,7 @@ class TrainingState:
         """Load the state of a checkpoint; if it belongs to another network, raise InputError and change nothing."""
         progress = record.progress
         if progress is None:
-            raise InputError("it holds only weights, from which a run cannot continue")
+            raise InputError("it has only weights, from which a run cannot resume")
         modules: dict[str, nn.Module] = {WEIGHTS: self.network, OBJECTIVE: self.objective}
         modules |= {} if self.average is None else {AVERAGE: self.average}
         kept = {prefix: _under(prefix, tensors) for prefix in modules}

@@ -79,7 +79,7 @@ def check_fit(spec: RunSpec, plan: Plan, data: Dataset, processes: int = 1) -> N
             f"training.batch_size = {training.batch_size}: {data.name} has {len(data.train)} training samples; choose at most this many"
         )
     if training.batch_size < processes:
-        raise InputError(f"training.batch_size = {training.batch_size}: {processes} processes share a batch; choose at least that")
+        raise InputError(f"training.batch_size = {training.batch_size}: {processes} processes share a batch; choose at least {processes}")
     if training.label_smoothing and record.task != "classification":
         raise InputError(f"training.label_smoothing = {training.label_smoothing}: {data.name} has numbers to predict, not classes")
     if training.answer == "best" and not data.validation:
