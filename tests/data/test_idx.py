@@ -60,11 +60,11 @@ def test_the_first_bytes_decide_not_the_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "FILE is not an idx file of bytes: it begins with '' instead of '00 00 08' and 01, 02 or 03 dimensions"),
-        (b"\x00\x00\x0d\x01\x00\x00\x00\x01a", "FILE is not an idx file of bytes: it begins with '00 00 0d 01' instead"),
-        (b"\x00\x00\x08\x04" + b"\x00\x00\x00\x01" * 4 + b"a", "FILE is not an idx file of bytes: it begins with '00 00 08 04'"),
-        (b"\x00\x00\x08\x00a", "FILE is not an idx file of bytes: it begins with '00 00 08 00'"),
-        (b"\x89PNG\r\n", "FILE is not an idx file of bytes: it begins with '89 50 4e 47'"),
+        (b"", "FILE is not an idx file of bytes: it starts with '' instead of '00 00 08' and 01, 02 or 03 dimensions"),
+        (b"\x00\x00\x0d\x01\x00\x00\x00\x01a", "FILE is not an idx file of bytes: it starts with '00 00 0d 01' instead"),
+        (b"\x00\x00\x08\x04" + b"\x00\x00\x00\x01" * 4 + b"a", "FILE is not an idx file of bytes: it starts with '00 00 08 04'"),
+        (b"\x00\x00\x08\x00a", "FILE is not an idx file of bytes: it starts with '00 00 08 00'"),
+        (b"\x89PNG\r\n", "FILE is not an idx file of bytes: it starts with '89 50 4e 47'"),
         (CONTENT[:9], "FILE is damaged: it ends within its header; fetch it again"),
         (CONTENT[:-1], "FILE is damaged: its header announces 12 × 5 × 4 = 240 bytes, but 239 follow; fetch it again"),
         (CONTENT + b"ab", "FILE is damaged: its header announces 12 × 5 × 4 = 240 bytes, but 242 follow; fetch it again"),

@@ -238,7 +238,7 @@ def test_data_of_another_form_are_refused(finished_run: Run, tmp_path: Path) -> 
     for data, what in (
         ((np.zeros((40, 1, 7, 7), np.float32), np.arange(40) % 10), r"its shape: \(1, 8, 8\), here: \(1, 7, 7\)"),
         ((np.zeros((40, 64), np.float32), np.arange(40) % 10), "its kind: images, here: features"),
-        ((np.zeros((40, 1, 8, 8), np.float32), np.arange(40) % 3), "class names: there"),
+        ((np.zeros((40, 1, 8, 8), np.float32), np.arange(40) % 3), "its class names: "),
         ((np.zeros((40, 1, 8, 8), np.float32), np.linspace(0, 1, 40)), "its task: classification, here: regression"),
     ):
         with pytest.raises(InputError, match=what):

@@ -14,7 +14,7 @@ from highwaynet.base.files import cannot
 
 CHUNK = 1 << 20
 LONGEST_NAME = 255
-UNUSABLE = "is no usable file name"
+UNUSABLE = "is not a usable file name"
 # Allowance for headers and padding in a regular archive: tar pads to records of 10 KiB.
 OVERHEAD = 10_240
 
@@ -77,7 +77,7 @@ def _unpack(path: Path, content: Path, size_limit: int, member_limit: int) -> li
         with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r:") as archive:
             for count, member in enumerate(archive, start=1):
                 if count > member_limit:
-                    raise InputError(f"{path} holds more than {member_limit} files and folders: it is not the archive that is expected")
+                    raise InputError(f"{path} contains more than {member_limit} files and folders: it is not the expected archive")
                 name = _safe_name(path, member, content)
                 target = content.joinpath(*name.parts)
                 if member.isdir():
@@ -92,13 +92,13 @@ def _unpack(path: Path, content: Path, size_limit: int, member_limit: int) -> li
         while stream.read(CHUNK):
             pass  # gzip compares its checksum at the end of the stream
     if not names:
-        raise InputError(f"{path} holds no file: it is not the archive that is expected")
+        raise InputError(f"{path} contains no file: it is not the expected archive")
     return names
 
 
 def _safe_name(path: Path, member: tarfile.TarInfo, content: Path) -> PurePosixPath:
     """Return the member's name; raises InputError if the member must not be unpacked."""
-    shown = f"{path} holds {member.name[:80]!r}, which"
+    shown = f"{path} contains {member.name[:80]!r}, which"
     if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE} or member.issparse():
         raise InputError(f"{shown} is neither a plain file nor a folder: it is not unpacked")
     name = PurePosixPath(member.name)
@@ -116,7 +116,7 @@ def wrong_name(name: str) -> str | None:
     path = PurePosixPath(name)
     # On Windows, a backslash or a colon can point outside the folder.
     if path.is_absolute() or ".." in path.parts or any(sign in name for sign in "\\:\0"):
-        return "leads out of the folder"
+        return "points outside the folder"
     return UNUSABLE if len(name) > LONGEST_NAME else None
 
 
@@ -129,7 +129,7 @@ def _copy(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, size_
     try:
         stream = target.open("xb")
     except FileExistsError:
-        raise InputError(f"{path} holds {member.name!r} twice: it is not unpacked") from None
+        raise InputError(f"{path} contains {member.name!r} twice: it is not unpacked") from None
     with source, stream:
         while chunk := source.read(CHUNK):
             size += len(chunk)
@@ -142,7 +142,7 @@ def _copy(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, size_
 
 
 def _too_large(path: Path) -> InputError:
-    return InputError(f"{path} unpacks to more bytes than expected: it is not the archive that is expected")
+    return InputError(f"{path} unpacks to more bytes than expected: it is not the expected archive")
 
 
 class _ForwardReader(io.BufferedIOBase):

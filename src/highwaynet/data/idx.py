@@ -107,7 +107,7 @@ def _read_shape(path: Path, stream: Stream) -> tuple[int, ...]:
     magic = read_pieces(stream, 4)
     if len(magic) < 4 or magic[:3] != b"\x00\x00\x08" or not 1 <= magic[3] <= 3:
         raise InputError(
-            f"{path} is not an idx file of bytes: it begins with '{magic.hex(' ')}' instead of '00 00 08' and 01, 02 or 03 dimensions"
+            f"{path} is not an idx file of bytes: it starts with '{magic.hex(' ')}' instead of '00 00 08' and 01, 02 or 03 dimensions"
         )
     sizes = read_pieces(stream, 4 * magic[3])
     if len(sizes) < 4 * magic[3]:

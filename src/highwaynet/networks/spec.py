@@ -69,7 +69,7 @@ class NetworkSpec(Spec):
 
     @property
     def preset(self) -> Preset:
-        """The preset behind the name."""
+        """The preset of this name."""
         return PRESETS[self.name]
 
     @property
