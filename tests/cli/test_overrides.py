@@ -104,3 +104,22 @@ def test_another_variant_brings_its_recipe_where_that_differs(tmp_path: Path) ->
     path.write_text(gather_spec(None, {"network.name": "resnet-20", "data.name": "cifar-10"}, []).to_toml())
     fresh = gather_spec(None, {"network.name": "resnet-20", "network.variant": "2016", "data.name": "cifar-10"}, [])
     assert with_flags(path, network__variant="2016") == fresh
+
+
+def test_another_optimiser_takes_its_own_learning_rate(tmp_path: Path) -> None:
+    """On top of a run as on top of a recipe: what suits one optimiser is far too much for another."""
+    path = tmp_path / "spec.toml"
+    for network in ("fc-highway", "highway-a"):
+        path.write_text(gather_spec(None, {"network.name": network, "data.name": "cifar-10"}, []).to_toml())
+        fresh = gather_spec(None, {"network.name": network, "data.name": "cifar-10"}, ["training.optimiser=adamw"])
+        assert gather_spec(path, {}, ["training.optimiser=adamw"]) == fresh
+        assert fresh.training.learning_rate == 0.002
+        assert gather_spec(path, {"training.learning_rate": "0.01"}, ["training.optimiser=adamw"]).training.learning_rate == 0.01
+        assert gather_spec(path, {}, ["training.optimiser=sgd"]).to_toml() == path.read_text()
+
+
+def test_without_momentum_there_is_none_of_nesterovs(tmp_path: Path) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_text(gather_spec(None, {"network.name": "highway-a", "data.name": "cifar-10"}, []).to_toml())
+    assert with_flags(path, training__momentum="0.8").training.nesterov is True
+    assert with_flags(path, training__momentum="0").training.nesterov is False

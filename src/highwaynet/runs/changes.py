@@ -27,9 +27,10 @@ DEPENDENT = {
     "start.without": ("start.weights",),
     "start.checkpoint": ("start.weights",),
     "training.schedule": ("training.decay", "training.milestones", "training.schedule_in", "training.warm_up"),
-    "training.optimiser": ("training.momentum", "training.nesterov", "training.smoothing"),
+    "training.optimiser": ("training.momentum", "training.nesterov", "training.smoothing", "training.learning_rate"),
+    "training.momentum": ("training.nesterov",),
 }
-"""Fields that are left to their defaults again when the field before them is changed on top of a file."""
+"""Fields that are left to their defaults again when the field before them is changed on top of a file, a parent run or a recipe."""
 
 OTHER_FAMILY = (
     *(f"network.{name}" for name in NetworkSpec.model_fields if name != "name"),
@@ -61,6 +62,8 @@ def _dependent(field: str, before: Any, changes: dict[str, Any], table: dict[str
     after = changes[field]
     if field == "network.name" and _drawing(before) != _drawing(after):
         return OTHER_FAMILY
+    if field == "training.momentum" and after != 0:
+        return ()
     if field == "network.name" and _drawing(after) != "dense":
         return tuple(other for other in OTHER_FAMILY if other.startswith("network."))
     network = changes.get("network.name", table.get("name"))

@@ -155,14 +155,9 @@ def _given(section: Any) -> dict[str, Any] | None:
 
 def _applicable(recipe: dict[str, Any], training: dict[str, Any]) -> dict[str, Any]:
     """What of a recipe still fits: another schedule or optimiser than the recipe's takes none of its details along."""
-    details: set[str] = set()
-    if training.get("schedule") not in {None, recipe["schedule"]}:
-        details |= {"decay", "milestones", "schedule_in", "warm_up"}
-    if training.get("optimiser") not in {None, recipe.get("optimiser", "sgd")}:
-        details |= {"momentum", "nesterov", "smoothing", "learning_rate"}
-    if training.get("momentum") == 0:
-        details.add("nesterov")
-    return {name: value for name, value in recipe.items() if name not in details}
+    kept = {"training": {"optimiser": "sgd"} | recipe}
+    drop_dependent(kept, {f"training.{name}": value for name, value in training.items() if value is not None})
+    return {name: value for name, value in kept["training"].items() if name in recipe}
 
 
 def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
