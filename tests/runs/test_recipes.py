@@ -1,10 +1,13 @@
 """Recipes: each fits its networks, fills in what is left out, keeps its shape in a shorter budget, and is refused elsewhere."""
 
+from typing import get_args
+
 import pytest
 
 from highwaynet import DataSpec, NetworkSpec, RunSpec, TrainingSpec
 from highwaynet.base.errors import InputError
 from highwaynet.networks.presets import PRESETS
+from highwaynet.runs.optimisers import OPTIMISERS, OptimiserName
 from highwaynet.runs.recipes import recipes_of
 from highwaynet.runs.spec import parse_toml, spec_from_values
 from highwaynet.training.schedule import learning_rate
@@ -115,6 +118,15 @@ def test_another_optimiser_takes_nothing_of_the_recipes_optimiser_along() -> Non
     assert (adamw.nesterov, adamw.momentum, adamw.schedule) == (False, 0.9, "one-cycle")
     assert run("highway-a", momentum=0.0).training.nesterov is False
     assert run("fitnet-a", recipe="paper", optimiser="sgd").training.smoothing is None
+
+
+def test_every_optimiser_has_a_learning_rate_that_its_text_names() -> None:
+    assert tuple(OPTIMISERS) == get_args(OptimiserName)
+    text = str(TrainingSpec.model_fields["learning_rate"].description)
+    for name in OPTIMISERS:
+        for network in ("fc-highway", "fc-plain", "fitnet-a"):
+            recipe = None if network.startswith("fc") else "paper" if name != "rmsprop" else "quick"
+            assert f"{run(network, optimiser=name, recipe=recipe).training.learning_rate:g}" in text
 
 
 @pytest.mark.parametrize(

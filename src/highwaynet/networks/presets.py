@@ -47,8 +47,6 @@ class Preset:
     """The same for single variants, where they differ."""
     layers: int | None = None
     """Number of layers as its paper counts them, with the softmax; None where depth is a setting."""
-    learning_rate: float | None = None
-    """Dense networks: what learns well at 50 layers with momentum 0.9 on the embedded data."""
     channels: tuple[int, ...] = ()
     """Maps of each stage."""
     kernels: tuple[tuple[int, ...], ...] = ()
@@ -186,7 +184,6 @@ PRESETS: dict[str, Preset] = {
         origins={"paper": "paper, section 3.1"},
         settings=_DENSE | _GATES,
         made_for=MNIST,
-        learning_rate=0.2,
         defaults={"width": 50, "gate_bias": "auto", "carry": "coupled", "dropout": _NO_DROPOUT},
     ),
     "fc-plain": Preset(
@@ -196,7 +193,6 @@ PRESETS: dict[str, Preset] = {
         origins={"paper": "paper, section 3.1"},
         settings=_DENSE,
         made_for=MNIST,
-        learning_rate=0.003,
         defaults={"width": 71, "dropout": _NO_DROPOUT},
     ),
     "fc-residual": Preset(
@@ -206,7 +202,6 @@ PRESETS: dict[str, Preset] = {
         origins={"paper": "dense analogue of He et al. 2015, not in the paper"},
         settings=_DENSE,
         made_for=MNIST,
-        learning_rate=0.003,
         defaults={"width": 71, "dropout": _NO_DROPOUT},
     ),
     "mnist-highway-16": _mnist(16),

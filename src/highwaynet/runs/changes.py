@@ -7,6 +7,7 @@ from highwaynet.base.specs import Mark, marked
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
+from highwaynet.runs.optimisers import OPTIMISER_SETTINGS
 from highwaynet.runs.recipes import recipes_of
 from highwaynet.runs.training_spec import TrainingSpec
 
@@ -27,7 +28,7 @@ DEPENDENT = {
     "start.without": ("start.weights",),
     "start.checkpoint": ("start.weights",),
     "training.schedule": ("training.decay", "training.milestones", "training.schedule_in", "training.warm_up"),
-    "training.optimiser": ("training.momentum", "training.nesterov", "training.smoothing", "training.learning_rate"),
+    "training.optimiser": (*(f"training.{name}" for name in OPTIMISER_SETTINGS), "training.learning_rate"),
     "training.momentum": ("training.nesterov",),
 }
 """Fields that are left to their defaults again when the field before them is changed on top of a file, a parent run or a recipe."""

@@ -14,6 +14,7 @@ from typing import Any
 from highwaynet.base.errors import unknown
 from highwaynet.data.names import Step
 from highwaynet.networks.presets import PRESETS
+from highwaynet.runs.optimisers import OPTIMISERS
 
 
 @dataclass(frozen=True)
@@ -151,10 +152,11 @@ _BY_DRAWING: dict[str, dict[str, Recipe]] = {
     "all-cnn": {"paper": _ALL_CNN, "quick": _quick(0.02, 15)},
 }
 _SETTINGS_2021 = "paper, section 3.1 (400 epochs, exponential decay); numbers from the 2021 report"
+_OWN_RATES = OPTIMISERS["sgd"].dense_rates
 _DENSE: dict[str, dict[str, Recipe]] = {
     "fc-highway": _dense(0.1, _SETTINGS_2021),
-    "fc-plain": _dense(0.003, f"{_SETTINGS_2021}; learning rate from our own search"),
-    "fc-residual": _dense(0.003, f"{_SETTINGS_2021}; learning rate from our own search"),
+    "fc-plain": _dense(_OWN_RATES["plain"], f"{_SETTINGS_2021}; learning rate from our own search"),
+    "fc-residual": _dense(_OWN_RATES["residual"], f"{_SETTINGS_2021}; learning rate from our own search"),
 }
 
 

@@ -18,16 +18,12 @@ from highwaynet.data.spec import DataSpec
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.changes import assign, drop_dependent
+from highwaynet.runs.optimisers import default_rate
 from highwaynet.runs.recipes import find_recipe, usual_recipe
 from highwaynet.runs.training_spec import TrainingSpec
 
 SPEC = "spec.toml"
 """The spec's file in a run directory."""
-
-
-ADAPTIVE_RATES = {"adamw": 0.002, "rmsprop": 0.001}
-SGD_RATE = 0.05
-"""Learning rates where another optimiser than the usual one is chosen and none is named."""
 
 
 class StartSpec(Spec):
@@ -118,8 +114,7 @@ class RunSpec(Spec):
         name, recipe_name = network.get("name", "fc-highway"), training.get("recipe")
         if not isinstance(name, str) or name not in PRESETS or not isinstance(recipe_name, str | None):
             return values
-        usual = ADAPTIVE_RATES.get(str(training.get("optimiser")), PRESETS[name].learning_rate)
-        defaults: dict[str, Any] = {"learning_rate": usual or SGD_RATE}
+        defaults: dict[str, Any] = {"learning_rate": default_rate(training.get("optimiser"), PRESETS[name])}
         recipe_name = usual_recipe(name) if recipe_name is None else recipe_name
         if recipe_name is not None:
             recipe = find_recipe(recipe_name, name, str(network.get("variant", "")))
@@ -155,7 +150,7 @@ def _given(section: Any) -> dict[str, Any] | None:
 
 def _applicable(recipe: dict[str, Any], training: dict[str, Any]) -> dict[str, Any]:
     """What of a recipe still fits: another schedule or optimiser than the recipe's takes none of its details along."""
-    kept = {"training": {"optimiser": "sgd"} | recipe}
+    kept = {"training": {"optimiser": TrainingSpec.model_fields["optimiser"].default} | recipe}
     drop_dependent(kept, {f"training.{name}": value for name, value in training.items() if value is not None})
     return {name: value for name, value in kept["training"].items() if name in recipe}
 

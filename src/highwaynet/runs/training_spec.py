@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from highwaynet.base.specs import Mark, Spec
 from highwaynet.runs.interval import Interval
+from highwaynet.runs.optimisers import OPTIMISERS, TEXTS, OptimiserName, users
 
 Factor = Annotated[float, Field(ge=0, le=1000)]
 
@@ -26,24 +27,19 @@ class TrainingSpec(Spec):
     batch_size: Annotated[int, Field(ge=1), Mark.VARIES] = 32
     """Samples per step. The default is reduced if there are fewer training samples. The last batch of an epoch may be smaller."""
 
-    optimiser: Annotated[Literal["sgd", "rmsprop", "adamw"], Mark.VARIES] = "sgd"
-    """sgd, rmsprop or adamw."""
+    optimiser: Annotated[OptimiserName, Field(description=TEXTS["optimiser"]), Mark.VARIES] = "sgd"
 
-    learning_rate: Annotated[float, Field(gt=0, le=1e6), Mark.VARIES] = 0.2
-    """Peak learning rate. By default that of the recipe; without a recipe 0.2 for dense highway networks and 0.003 for dense plain and
-    residual networks."""
+    learning_rate: Annotated[float, Field(gt=0, le=1e6, description=TEXTS["learning_rate"]), Mark.VARIES] = OPTIMISERS["sgd"].dense_rates[
+        "highway"
+    ]
 
-    momentum: Annotated[float, Field(ge=0, lt=1), Mark.VARIES] = 0.9
-    """Momentum; 0 is plain SGD. For adamw, beta1."""
+    momentum: Annotated[float, Field(ge=0, lt=1, description=TEXTS["momentum"]), Mark.VARIES] = 0.9
 
-    nesterov: bool = False
-    """Use Nesterov's momentum instead of classical momentum; only for sgd."""
+    nesterov: Annotated[bool, Field(description=TEXTS["nesterov"])] = False
 
-    smoothing: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Smoothing of the mean squared gradients: alpha of rmsprop (default 0.99), beta2 of adamw (default 0.999)."""
+    smoothing: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, Field(description=TEXTS["smoothing"])] = None
 
-    weight_decay: Annotated[float, Field(ge=0, le=10)] = 0.0
-    """Weight decay: sgd and rmsprop add this multiple of each weight to its gradient, adamw subtracts it from the weight."""
+    weight_decay: Annotated[float, Field(ge=0, le=10, description=TEXTS["weight_decay"])] = 0.0
 
     bias_rate: Factor = 1.0
     """Learning rate of biases (and of batch norm) as a multiple of that of the weights."""
@@ -138,10 +134,12 @@ class TrainingSpec(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> "TrainingSpec":
-        if self.nesterov and (self.optimiser != "sgd" or self.momentum == 0):
-            raise ValueError(f"training.nesterov = true: needs sgd with momentum, not {self.optimiser} with momentum {self.momentum:g}")
-        if self.smoothing is not None and self.optimiser == "sgd":
-            raise ValueError(f"training.smoothing = {self.smoothing}: sgd has none; leave it out, or choose rmsprop or adamw")
+        chosen = f"{self.optimiser} with momentum {self.momentum:g}"
+        if self.nesterov and (self.optimiser not in users("nesterov") or self.momentum == 0):
+            raise ValueError(f"training.nesterov = true: needs {' or '.join(users('nesterov'))} with momentum, not {chosen}")
+        if self.smoothing is not None and self.optimiser not in users("smoothing"):
+            way = f"leave it out, or choose {' or '.join(users('smoothing'))}"
+            raise ValueError(f"training.smoothing = {self.smoothing}: {self.optimiser} has none; {way}")
         if (self.schedule == "multi-step") != bool(self.milestones):
             way = (
                 "needs training.milestones" if self.schedule == "multi-step" else "has no milestones; leave them out, or choose multi-step"

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from highwaynet.networks.build import Network
+from highwaynet.runs.optimisers import OPTIMISERS
 from highwaynet.runs.training_spec import TrainingSpec
 
 ParameterKind = Literal["weight", "bias", "head"]
@@ -95,15 +96,16 @@ def make_optimiser(network: Network, training: TrainingSpec, objective: nn.Modul
         for (rate, decay), parameters in by_factors.items()
     ]
     rate = training.learning_rate
+    smoothing = training.smoothing or OPTIMISERS[training.optimiser].smoothing
     # One pass over each parameter; the loss scaling of float16 wants to see the gradients in between.
     fused = next(network.parameters()).device.type in {"cpu", "cuda"} and training.precision != "float16"
     match training.optimiser:
         case "sgd":
             return ThinSGD(groups, lr=rate, momentum=training.momentum, nesterov=training.nesterov, fused=fused)
         case "rmsprop":
-            return torch.optim.RMSprop(groups, lr=rate, alpha=training.smoothing or 0.99, momentum=training.momentum)
+            return torch.optim.RMSprop(groups, lr=rate, alpha=smoothing, momentum=training.momentum)
         case "adamw":
-            return torch.optim.AdamW(groups, lr=rate, betas=(training.momentum, training.smoothing or 0.999), fused=fused)
+            return torch.optim.AdamW(groups, lr=rate, betas=(training.momentum, smoothing), fused=fused)
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
