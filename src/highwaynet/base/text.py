@@ -1,4 +1,16 @@
-"""Numbers as people read them, the same in tables, pages and progress bars."""
+"""Numbers and names as people read them, the same in tables, pages and progress bars."""
+
+from collections.abc import Iterable
+
+
+def either(names: Iterable[str]) -> str:
+    """Names to choose from.
+
+    >>> either(["sgd", "rmsprop", "adamw"])
+    'sgd, rmsprop or adamw'
+    """
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def percent(share: float) -> str:

@@ -32,8 +32,8 @@ def predict_command(
     for path in inputs:
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
+    from highwaynet.data.formats import read_new_inputs
     from highwaynet.runs.model import load
-    from highwaynet.runs.new_inputs import read_new_inputs
 
     model = load(run, checkpoint)
     answers: list[dict[str, Any]] = []

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,13 @@ from highwaynet.base.specs import validated
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.dataset import Dataset, Split, as_tensor
 from highwaynet.data.division import divide
+from highwaynet.data.formats import read_own
 from highwaynet.data.memory import source_in_memory, target_in
 from highwaynet.data.names import Kind, Step
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.preprocessing import fit_preprocessing
 from highwaynet.data.record import DataRecord
-from highwaynet.data.sources import Source, read_source
+from highwaynet.data.sources import Source, read_built_in
 from highwaynet.data.spec import DataSpec
 from highwaynet.data.tables import TableEncoder
 
@@ -77,7 +79,7 @@ def _source(spec: DataSpec, preparation: Preparation | None, data: Any) -> Sourc
     if spec.in_memory:
         known = f" ({preparation.record.found})" if preparation else ""
         raise InputError(f"data.name = 'memory': these data are nowhere but in memory{known}; give them in Python, with data=...")
-    return read_source(spec)
+    return read_built_in(spec) if spec.built_in else read_own(spec, Path(spec.name))
 
 
 def _taken_over(source: Source, spec: DataSpec, rows: "_Rows", parent: Preparation) -> Preparation:

@@ -1,4 +1,4 @@
-"""Where samples come from: a built-in set by name, or the user's own path, whose form is found out and said."""
+"""Where samples come from: a built-in set by name, or tables, arrays and images, with what is found there."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,21 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwaynet.base.errors import InputError
-from highwaynet.data.array_files import ArrayData, read_arrays
+from highwaynet.data.array_files import ArrayData
 from highwaynet.data.catalogue import CATALOGUE, FASHION_NAMES
 from highwaynet.data.cifar import find_cifar, read_cifar
 from highwaynet.data.digits import read_digits
 from highwaynet.data.fetch import data_root
 from highwaynet.data.idx import find_idx_folder, read_idx_set
-from highwaynet.data.image_folder import looks_like_image_folder, read_image_folder
+from highwaynet.data.image_folder import read_image_folder
 from highwaynet.data.names import Kind, LabelKind, Task
 from highwaynet.data.remote import REMOTE, content_digest
 from highwaynet.data.samples import Samples
 from highwaynet.data.spec import DataSpec
-from highwaynet.data.tables import Table, read_table, split_target
+from highwaynet.data.tables import Table, split_target
 
 FINGERPRINT_ROWS = 64
-TABLE_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -63,13 +62,9 @@ def _spread(count: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, count - 1, FINGERPRINT_ROWS).astype(np.int64))
 
 
-def read_source(spec: DataSpec) -> Source:
-    """Read what a spec names; raises InputError with what is missing where."""
-    return _read_built_in(spec, data_root()) if spec.built_in else _read_own(spec, Path(spec.name))
-
-
-def _read_built_in(spec: DataSpec, root: Path) -> Source:
-    name, known = spec.name, CATALOGUE[spec.name]
+def read_built_in(spec: DataSpec) -> Source:
+    """Read the built-in set that a spec names; raises InputError with what is missing where."""
+    name, known, root = spec.name, CATALOGUE[spec.name], data_root()
     test: Samples | None = None
     if name == "digits":
         train, names = read_digits(), tuple("0123456789")
@@ -101,21 +96,6 @@ def _refuse_sibling(name: str, folder: Path) -> None:
 def _not_there(name: str, root: Path) -> InputError:
     return InputError(
         f"data.name = {name!r}: not found below {root}; get it with `highway data fetch {name}`, or name its folder with --data-root"
-    )
-
-
-def _read_own(spec: DataSpec, path: Path) -> Source:
-    if not path.exists():
-        raise InputError(f"data.name = {str(path)!r}: there is no such file or folder, nor a built-in data set of this name")
-    if path.name.lower().endswith(TABLE_SUFFIXES):
-        return source_of_table(spec, read_table(path), path)
-    if path.suffix.lower() in {".npz", ".npy"} or (path.is_dir() and any(path.glob("*.npy"))):
-        return source_of_arrays(read_arrays(path, spec.task))
-    if path.is_dir() and looks_like_image_folder(path):
-        return _read_images(spec, path)
-    raise InputError(
-        f"data.name = {str(path)!r}: neither a folder of class folders of images (PNG, JPEG, WebP), nor an .npz file or a folder of "
-        ".npy files, nor a table (.csv, .tsv, .parquet)"
     )
 
 
@@ -159,7 +139,8 @@ def _full_scale(images: NDArray[Any]) -> float:
     return 255.0 if 127 < most <= 255 else most
 
 
-def _read_images(spec: DataSpec, path: Path) -> Source:
+def source_of_image_folder(spec: DataSpec, path: Path) -> Source:
+    """Samples from a folder of class folders of images."""
     if spec.task == "regression":
         raise InputError("data.task = 'regression': a folder of class folders has classes to tell apart, and no numbers to predict")
     samples, names, skipped, form = read_image_folder(path, resize=spec.resize, colour=spec.colour or "auto", skip_bad=bool(spec.skip_bad))

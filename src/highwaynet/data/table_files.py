@@ -11,7 +11,7 @@ import re
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from highwaynet.base.errors import HighwayError, InputError, unknown
 from highwaynet.base.files import cannot, read_bytes
+from highwaynet.base.text import either
 
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"})
 BOOLEANS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
@@ -88,13 +89,10 @@ def read_table(path: Path, *, training: bool = True) -> Table:
     a column without any value is refused; rows to predict for may have such columns. Raises InputError for anything else, and
     HighwayError if pyarrow is needed and not there.
     """
-    name = path.name.lower()
-    if name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
-        table = _read_text(path)
-    elif name.endswith(".parquet"):
-        table = _read_parquet(path)
-    else:
-        raise InputError(f"{path} is not a table: its name should end in .csv, .tsv, .csv.gz, .tsv.gz or .parquet")
+    reader = next((reader for suffix, reader in TABLE_READERS.items() if path.name.lower().endswith(suffix)), None)
+    if reader is None:
+        raise InputError(f"{path} is not a table: its name should end in {either(TABLE_READERS)}")
+    table = reader(path)
     if table.rows == 0:
         raise InputError(f"{path} has columns and no rows")
     for column in table.columns if training else ():
@@ -326,3 +324,14 @@ def _arrow_column(arrow: Any, path: Path, name: str, kind: str, stored: Any) -> 
         known = [None if text is None else _cell(text) for text in coded.dictionary.to_pylist()]
         texts += [None if place is None else known[place] for place in coded.indices.to_pylist()]
     return _typed(path, name, texts) if kind == "string" else Column(name, "category", np.array(texts, dtype=object))
+
+
+TABLE_READERS: dict[str, Callable[[Path], Table]] = {
+    ".csv": _read_text,
+    ".tsv": _read_text,
+    ".csv.gz": _read_text,
+    ".tsv.gz": _read_text,
+    ".parquet": _read_parquet,
+}
+"""How files of tables are read, by how their names end."""
+SHORT_SUFFIXES = [suffix for suffix in TABLE_READERS if not suffix.endswith(".gz")]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from highwaynet.base.text import either
 from highwaynet.networks.presets import LayerKind, Preset
 
 OptimiserName = Literal["sgd", "rmsprop", "adamw"]
@@ -47,7 +48,7 @@ def _rates(known: Optimiser) -> str:
 
 
 TEXTS = {
-    "optimiser": f"{', '.join(OPTIMISERS)}.",
+    "optimiser": f"{either(OPTIMISERS)}.",
     "learning_rate": "Peak learning rate. By default that of the recipe. Without a recipe, or with another optimiser than the recipe's: "
     f"{'; '.join(f'{name} {_rates(known)}' for name, known in OPTIMISERS.items())}.",
     "momentum": "Momentum; 0 is plain SGD. For adamw, beta1.",

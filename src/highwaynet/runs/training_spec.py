@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from highwaynet.base.specs import Mark, Spec
+from highwaynet.base.text import either
 from highwaynet.runs.interval import Interval
 from highwaynet.runs.optimisers import OPTIMISERS, TEXTS, OptimiserName, users
 
@@ -136,9 +137,9 @@ class TrainingSpec(Spec):
     def _check(self) -> "TrainingSpec":
         chosen = f"{self.optimiser} with momentum {self.momentum:g}"
         if self.nesterov and (self.optimiser not in users("nesterov") or self.momentum == 0):
-            raise ValueError(f"training.nesterov = true: needs {' or '.join(users('nesterov'))} with momentum, not {chosen}")
+            raise ValueError(f"training.nesterov = true: needs {either(users('nesterov'))} with momentum, not {chosen}")
         if self.smoothing is not None and self.optimiser not in users("smoothing"):
-            way = f"leave it out, or choose {' or '.join(users('smoothing'))}"
+            way = f"leave it out, or choose {either(users('smoothing'))}"
             raise ValueError(f"training.smoothing = {self.smoothing}: {self.optimiser} has none; {way}")
         if (self.schedule == "multi-step") != bool(self.milestones):
             way = (
