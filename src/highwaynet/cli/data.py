@@ -1,7 +1,6 @@
 """`highway data`."""
 
 import os
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,36 +8,22 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from highwaynet.base.errors import HighwayError, unknown
-from highwaynet.base.specs import help_for
+from highwaynet.cli.flags import texts_of, with_flags
 from highwaynet.cli.output import console, messages, print_json, print_table
 from highwaynet.data.catalogue import CATALOGUE
-from highwaynet.data.spec import DataSpec
 
 data_app = typer.Typer(name="data", help="The data sets.", no_args_is_help=True, rich_markup_mode=None)
 
 DATA_ROOT: Any = typer.Option(help="Where the built-in data sets lie; by default $HIGHWAYNET_DATA, else the user's cache folder.")
 JSON: Any = typer.Option("--json", help="Print the answer as JSON.")
+DATA_FLAGS = ("data.target", "data.task", "data.resize", "data.colour", "data.skip_bad")
+"""Fields about own data; several commands have flags for them."""
 
 
 def use_data_root(root: Path | None) -> None:
     """Let everything in this process look for data there."""
     if root is not None:
         os.environ["HIGHWAYNET_DATA"] = str(root)
-
-
-def data_flags(
-    name: str | None, target: str | None, task: str | None, resize: str | None, colour: str | None, skip_bad: bool
-) -> dict[str, str | None]:
-    """The flags about data that several commands have, by the fields that they set."""
-    size = f"[{resize.replace('x', ',')}]" if resize and re.fullmatch(r"\d+x\d+", resize) else resize
-    return {
-        "data.name": name,
-        "data.target": target,
-        "data.task": task,
-        "data.resize": size,
-        "data.colour": colour,
-        "data.skip_bad": "true" if skip_bad else None,
-    }
 
 
 @data_app.command("list")
@@ -131,18 +116,16 @@ def verify_command(
 
 
 @data_app.command("describe")
+@with_flags(*DATA_FLAGS)
 def describe_command(
     name: Annotated[str, typer.Argument(help="A built-in data set, or the path of your own data.")],
-    target: Annotated[str | None, typer.Option(help="The column of a table that is to be predicted.")] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help=help_for(DataSpec, "task"))] = None,
-    resize: Annotated[str | None, typer.Option(metavar="HEIGHTxWIDTH", help=help_for(DataSpec, "resize"))] = None,
-    colour: Annotated[str | None, typer.Option(metavar="NAME", help=help_for(DataSpec, "colour"))] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help=help_for(DataSpec, "skip_bad"))] = False,
+    *,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Set any field of [data], for instance resize=[32,32].")
     ] = None,
     as_json: Annotated[bool, JSON] = False,
+    **flags: Any,
 ) -> None:
     """Say what the data are, and how a run would divide them.
 
@@ -152,8 +135,7 @@ def describe_command(
     from highwaynet.cli.overrides import gather_spec
     from highwaynet.data.load import load_dataset
 
-    flags = data_flags(name, target, task, resize, colour, skip_bad)
-    data = load_dataset(gather_spec(None, flags, [f"data.{text}" for text in settings or []]).data)
+    data = load_dataset(gather_spec(None, {"data.name": name} | texts_of(flags), [f"data.{text}" for text in settings or []]).data)
     record = data.preparation.record
     counts: dict[str, dict[str, int]] = {}
     for part, split in (("train", data.train), ("validation", data.validation), ("test", data.test)):

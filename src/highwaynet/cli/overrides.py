@@ -5,23 +5,25 @@ from pathlib import Path
 from typing import Any
 
 from highwaynet.base.errors import InputError
+from highwaynet.cli.flags import type_of
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.spec import IN_MEMORY
 from highwaynet.runs.changes import assign, drop_dependent
 from highwaynet.runs.spec import SPEC, RunSpec, on_top_of_parent, read_spec_values, spec_from_values
 
 
-def gather_spec(source: Path | None, flags: dict[str, str | None], settings: list[str]) -> RunSpec:
+def gather_spec(source: Path | None, flags: dict[str, str], settings: list[str]) -> RunSpec:
     """The spec from a TOML file or run directory, changed by flags, changed by `--set`.
 
     Args:
         source: A TOML file, or a run directory whose spec is taken; None starts from the defaults.
-        flags: Texts by dotted field name; None where a flag was not given.
+        flags: Texts by dotted field name.
         settings: Texts like ``network.depth=20``.
     """
     path = source / SPEC if source is not None and source.is_dir() else source
     values = read_spec_values(path) if path is not None else {}
-    changes = [(field, text if field in TEXTS else parse_value(text)) for field, text in flags.items() if text is not None]
+    # A field that holds text takes it whatever it looks like: a folder may be called 1.5 and a column true.
+    changes = [(field, text if type_of(field) is str else parse_value(text)) for field, text in flags.items()]
     changes += map(parse_setting, settings)
     drop_dependent(values, dict(changes))
     for field, value in changes:
@@ -33,10 +35,6 @@ def gather_spec(source: Path | None, flags: dict[str, str | None], settings: lis
     if spec.data.in_memory and path is None and spec.start is None:
         raise InputError("data.name is missing: name your own data with --data")
     return spec
-
-
-TEXTS = {"start.run", "data.name", "data.target", "training.checkpoint", "training.device"}
-"""Fields that hold text, whatever it looks like: a folder may be called 1.5 and a column true."""
 
 
 BUILT_IN = {("data", name) for name in (*CATALOGUE, IN_MEMORY)}
