@@ -125,6 +125,34 @@ def test_each_class_has_a_name_of_its_own() -> None:
     assert shared == {}
 
 
+RUN_FILES = re.compile(
+    r"\b(spec\.toml|plan\.json|data\.json|data\.safetensors|history\.jsonl|timing\.jsonl|environment\.json|events\.log|seeds\.json)\b"
+    r"|^(checkpoints|analysis|tensorboard)$|^(checkpoints|analysis|tensorboard)/|^(step|stop|best)-$"
+)
+
+
+def run_files_in(source: str) -> list[str]:
+    """Texts in the code, docstrings apart, that name a file of a run directory."""
+    nodes = list(ast.walk(ast.parse(source)))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings]
+    return [text for text in texts if RUN_FILES.search(text)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_runs_names_the_files_of_a_run(path: Path) -> None:
+    claims = {"plan.json"} if room_of(path) == "experiments" else set()  # a claim has a plan too
+    assert room_of(path) == "runs" or set(run_files_in(path.read_text())) <= claims
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['path / "history.jsonl"', 'f"{run}/plan.json"', 'run / "checkpoints"', 'f"step-{step:09}"', 'raise E("events.log says more")'],
+)
+def test_the_name_of_a_file_is_found(source: str) -> None:
+    assert run_files_in(source)
+
+
 def test_files_are_short() -> None:
     for path in FILES:
         assert len(path.read_text().splitlines()) <= 400, path

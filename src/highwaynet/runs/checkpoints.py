@@ -20,6 +20,8 @@ from highwaynet.runs.records import CheckpointRecord, Kept, RunProgress
 
 FINAL: Kept = "final"
 """The checkpoints of which there is one: the weights after the last epoch, and those with the lowest validation loss."""
+STEP, STOP, BEST = "step", "stop", "best"
+"""Those of which there are several, each with its step: saved states, states where somebody stopped the run, best weights."""
 START = "start"
 """The weights before the first step, of a run that did not start with fresh ones."""
 OBJECTIVE = "objective"
@@ -44,8 +46,8 @@ class Checkpoints:
         except OSError as error:
             raise cannot("create", self.folder, error) from error
         remove_leftovers(self.folder)
-        for kind in ("step-", "stop-", "best-"):
-            for path in self.folder.glob(f"{kind}*.safetensors"):
+        for kind in (STEP, STOP, BEST):
+            for path in self.folder.glob(f"{kind}-*.safetensors"):
                 if not path.with_suffix(".json").exists():
                     with suppress(OSError):
                         path.unlink()
@@ -74,7 +76,7 @@ class Checkpoints:
 
     def remove_all(self) -> None:
         """Remove everything that is ours, and the folder if nothing else is in it."""
-        for kind in ("step-", "stop-", "best-", START, OBJECTIVE, FINAL):
+        for kind in (f"{STEP}-", f"{STOP}-", f"{BEST}-", START, OBJECTIVE, FINAL):
             for path in [*self.folder.glob(f"{kind}*.json"), *self.folder.glob(f"{kind}*.safetensors")]:
                 path.unlink(missing_ok=True)
         remove_leftovers(self.folder)
@@ -124,6 +126,11 @@ def decode(content: bytes, path: Path) -> dict[str, Tensor]:
         return safetensors.torch.load(content)
     except safetensors.SafetensorError as error:
         raise InputError(f"{path} is not a safetensors file: {error}") from error
+
+
+def name_at(kind: str, step: int) -> str:
+    """The name of a checkpoint that was made at a step, for instance step-000000500."""
+    return f"{kind}-{step:09}"
 
 
 def step_in(name: str) -> int:

@@ -36,7 +36,7 @@ from highwaynet.runs.records import EpochRecord, Kept, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 
-DATA, PLAN = "data.json", "plan.json"
+DATA, STATISTICS, PLAN = "data.json", "data.safetensors", "plan.json"
 HISTORY, TIMING, EVENTS, ENVIRONMENT = "history.jsonl", "timing.jsonl", "events.log", "environment.json"
 ANALYSIS = "analysis"
 
@@ -147,7 +147,7 @@ class RunDirectory:
         # The spec goes last: as long as it is there, the folder counts as a run directory and can be overwritten.
         self.checkpoints.remove_all()
         own = list(records_in(self._analysis))
-        names = (HISTORY, TIMING, ENVIRONMENT, DATA, "data.safetensors", PLAN, EVENTS, SPEC)
+        names = (HISTORY, TIMING, ENVIRONMENT, DATA, STATISTICS, PLAN, EVENTS, SPEC)
         own += [self.path / name for name in names]
         own += self.tensorboard_folder.glob("events.out.tfevents.*")
         for path in own:
@@ -288,7 +288,7 @@ class RunDirectory:
     def save_preparation(self, preparation: Preparation) -> None:
         """Keep what was learned from the training samples; the record comes last and carries the checksum of the tensors."""
         text, content = pack_preparation(preparation)
-        write_atomically(self.path / "data.safetensors", content)
+        write_atomically(self.path / STATISTICS, content)
         write_atomically(self.path / DATA, text)
 
     @property
@@ -298,7 +298,7 @@ class RunDirectory:
 
     def load_preparation(self) -> Preparation:
         """What was learned from the training samples; raises InputError if it is missing or damaged."""
-        return unpack_preparation(read_text(self.path / DATA), read_bytes(self.path / "data.safetensors"), self.path / "data")
+        return unpack_preparation(read_text(self.path / DATA), read_bytes(self.path / STATISTICS), self.path / "data")
 
     @property
     def answer(self) -> Kept:

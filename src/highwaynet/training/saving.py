@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import parsed
-from highwaynet.runs.checkpoints import FINAL, OBJECTIVE, decode, step_in
+from highwaynet.runs.checkpoints import BEST, FINAL, OBJECTIVE, STEP, STOP, decode, name_at, step_in
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.interval import Interval
 from highwaynet.runs.records import CheckpointRecord, RunProgress
@@ -81,7 +81,7 @@ class Saver:
             went_back_to=state.went_back_to,
             scaler=state.scaler_state(),
         )
-        name = f"stop-{state.step:09}" if stopping else _name(state.step)
+        name = name_at(STOP if stopping else STEP, state.step)
         checkpoints.save(name, state.tensors(), epoch=state.epoch, step=state.step, progress=progress)
         if not stopping:
             self._prune()
@@ -90,14 +90,14 @@ class Saver:
     def _prune(self) -> None:
         """Remove what is not needed any more: old states, and best weights that no state names."""
         checkpoints = self._run.checkpoints
-        for old in [*checkpoints.names("step")[self._keep :], *checkpoints.names("stop")]:
+        for old in [*checkpoints.names(STEP)[self._keep :], *checkpoints.names(STOP)]:
             checkpoints.remove(old)
         needed = set()
-        for name in checkpoints.names("step"):
+        for name in checkpoints.names(STEP):
             with suppress(InputError):  # a damaged one needs nothing
                 progress = checkpoints.record(name).progress
                 needed |= {progress.best.step} if progress and progress.best else set()
-        for name in checkpoints.names("best"):
+        for name in checkpoints.names(BEST):
             if step_in(name) not in needed:
                 checkpoints.remove(name)
 
@@ -105,7 +105,7 @@ class Saver:
         """Save the weights of the best epoch, if that was not done."""
         best, weights = self._state.best, self._state.best_weights
         if self._world.leads and best is not None and weights is not None:
-            self._run.checkpoints.save(f"best-{best.step:09}", weights, epoch=best.epoch, step=best.step)
+            self._run.checkpoints.save(name_at(BEST, best.step), weights, epoch=best.epoch, step=best.step)
             self._state.best_weights = None
 
     def finish(self) -> None:
@@ -118,14 +118,14 @@ class Saver:
         if own := state.objective.state_dict():
             checkpoints.save(OBJECTIVE, own, epoch=state.epoch, step=state.step)
         checkpoints.save(FINAL, state.network.state_dict(), epoch=state.epoch, step=state.step)
-        for name in checkpoints.names("best"):
+        for name in checkpoints.names(BEST):
             if state.best is None or step_in(name) != state.best.step:
                 checkpoints.remove(name)
         clear(self._run)
 
     def newest(self) -> CheckpointRecord | None:
         """The record of the newest saved state, as far as it can be read."""
-        for name in self._run.checkpoints.names("step", "stop"):
+        for name in self._run.checkpoints.names(STEP, STOP):
             try:
                 return self._run.checkpoints.record(name)
             except InputError:
@@ -149,7 +149,7 @@ class Saver:
         doomed = state.saved_step if state.saved_step == state.went_back_to else None
 
         def drop() -> None:
-            for name in self._run.checkpoints.names("stop") + ([] if doomed is None else [_name(doomed)]):
+            for name in self._run.checkpoints.names(STOP) + ([] if doomed is None else [name_at(STEP, doomed)]):
                 self._run.checkpoints.remove(name)
 
         return self._first_intact(drop, "step")
@@ -179,16 +179,16 @@ class Saver:
     def _forget_after(self, record: CheckpointRecord) -> bytes:
         """Remove what is newer than a checkpoint: damaged ones, and best weights of epochs that the history does not have."""
         best = record.progress.best.step if record.progress and record.progress.best else -1
-        for name in self._run.checkpoints.names("step", "stop"):
+        for name in self._run.checkpoints.names(STEP, STOP):
             if step_in(name) > record.step:
                 self._run.checkpoints.remove(name)
-        for name in self._run.checkpoints.names("best"):
+        for name in self._run.checkpoints.names(BEST):
             if step_in(name) > best:
                 self._run.checkpoints.remove(name)
         return b""
 
     def _newest_step(self) -> bytes:
-        return str(max([step_in(name) for name in self._run.checkpoints.names("step")], default=0)).encode()
+        return str(max([step_in(name) for name in self._run.checkpoints.names(STEP)], default=0)).encode()
 
     def _restore(self, name: str) -> CheckpointRecord:
         record = parsed(
@@ -208,9 +208,5 @@ class Saver:
 
 def clear(run: RunDirectory) -> None:
     """Remove what was kept to resume."""
-    for name in run.checkpoints.names("step", "stop"):
+    for name in run.checkpoints.names(STEP, STOP):
         run.checkpoints.remove(name)
-
-
-def _name(step: int) -> str:
-    return f"step-{step:09}"
