@@ -13,6 +13,7 @@ from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.records import Kept, Score
+from highwaynet.training.evaluation import evaluate_run
 
 
 def evaluate(run: str | PathLike[str], part: Part = "test", *, checkpoint: Kept | None = None, data: Any = None) -> Score:
@@ -29,7 +30,7 @@ def evaluate(run: str | PathLike[str], part: Part = "test", *, checkpoint: Kept 
     Raises:
         InputError: If the run is damaged, or its data are missing or have changed.
     """
-    return inspect(run, checkpoint=checkpoint, data=data).score(part)
+    return evaluate_run(RunDirectory.open(Path(run)), part, checkpoint, data)
 
 
 def inspect(run: str | PathLike[str], *, checkpoint: Kept | None = None, data: Any = None) -> Study:

@@ -22,12 +22,13 @@ def evaluate_command(
 
     Example: highway evaluate runs/fc-highway-50-digits-seed0 --split test
     """
-    from highwaynet.facade import inspect
+    from highwaynet.runs.directory import RunDirectory
+    from highwaynet.training.evaluation import evaluate_run
 
     use_data_root(data_root)
-    study = inspect(run, checkpoint=checkpoint)
-    score = study.score(split)
+    opened = RunDirectory.open(run)
+    score = evaluate_run(opened, split, checkpoint)
     if as_json:
-        print_json({"run": str(run), "checkpoint": study.checkpoint, "split": split, **score.model_dump(exclude_none=True)})
+        print_json({"run": str(run), "checkpoint": checkpoint or opened.answer, "split": split, **score.model_dump(exclude_none=True)})
     else:
         console.print(f"{split}: {score} ({score.samples:,} samples)")

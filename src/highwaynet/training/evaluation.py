@@ -1,14 +1,19 @@
-"""Loss and metrics of a network on one part of the data."""
+"""Loss and metrics of a network, or of the network of a run, on one part of the data."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
 
 from highwaynet.data.dataset import Split
-from highwaynet.runs.records import Score
+from highwaynet.data.load import load_dataset
+from highwaynet.data.names import Part
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.load import load_network
+from highwaynet.runs.records import Kept, Score
 from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.measuring import Tally
 from highwaynet.training.objective import Objective, standard_objective
@@ -45,3 +50,10 @@ def evaluate(network: nn.Module, split: Split, world: World = ALONE, objective: 
             outputs, there = network(inputs.to(weights)), targets.to(weights.device)
             tally.add(objective.measure(outputs, there), outputs, there)
     return tally.score(world)
+
+
+def evaluate_run(run: RunDirectory, part: Part, checkpoint: Kept | None = None, data: Any = None) -> Score:
+    """Loss and metrics of a run's network on one part of its data; `data` are those of a run that was trained on data in memory."""
+    spec, preparation = run.read_spec(), run.load_preparation()
+    network = load_network(run, checkpoint, data=preparation.record)
+    return evaluate(network, load_dataset(spec.data, preparation, data=data).part(part))

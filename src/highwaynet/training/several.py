@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from highwaynet.base.errors import InputError
-from highwaynet.data.load import load_dataset
-from highwaynet.runs.load import load_network
 from highwaynet.runs.seeds import SeedScore, SeedsRecord
 from highwaynet.runs.spec import SPEC, RunSpec
 from highwaynet.training.distribution import ALONE, World
-from highwaynet.training.evaluation import evaluate
+from highwaynet.training.evaluation import evaluate_run
 from highwaynet.training.interruption import Interruption
 from highwaynet.training.loop import train
 from highwaynet.training.objective import Objective
@@ -75,9 +73,7 @@ def train_seeds(
         if seed < spec.seed + seeds - 1:
             stop.check(f"interrupted after seed {seed}", world)
         if world.leads:
-            preparation = run.load_preparation()
-            test = load_dataset(run.read_spec().data, preparation, data=data).test
-            scores.append(SeedScore(seed=seed, run=own.name, score=evaluate(load_network(run, data=preparation.record), test)))
+            scores.append(SeedScore(seed=seed, run=own.name, score=evaluate_run(run, "test", data=data)))
     record = SeedsRecord(part="test", runs=tuple(scores))
     if world.leads:
         record.save(folder)
