@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from highwaynet.data.dataset import Dataset as Dataset
     from highwaynet.data.load import load_dataset as load_dataset
     from highwaynet.data.spec import DataSpec as DataSpec
-    from highwaynet.facade import NetworkSummary as NetworkSummary
     from highwaynet.facade import evaluate as evaluate
     from highwaynet.facade import inspect as inspect
-    from highwaynet.facade import list_networks as list_networks
     from highwaynet.layers.conv_highway import ConvHighway as ConvHighway
     from highwaynet.layers.conv_plain import ConvPlain as ConvPlain
     from highwaynet.layers.conv_residual import ConvResidual as ConvResidual
@@ -40,6 +38,8 @@ if TYPE_CHECKING:
     from highwaynet.networks.build import build_plan as build_plan
     from highwaynet.networks.plan import Plan as Plan
     from highwaynet.networks.spec import NetworkSpec as NetworkSpec
+    from highwaynet.networks.summaries import NetworkSummary as NetworkSummary
+    from highwaynet.networks.summaries import list_networks as list_networks
     from highwaynet.runs.directory import RunDirectory as RunDirectory
     from highwaynet.runs.model import TrainedModel as TrainedModel
     from highwaynet.runs.model import load as load
@@ -84,7 +84,7 @@ _HOMES = {
     "InterruptedRunError": "training.interruption",
     "Interruption": "training.interruption",
     "NetworkSpec": "networks.spec",
-    "NetworkSummary": "facade",
+    "NetworkSummary": "networks.summaries",
     "Objective": "training.objective",
     "PadChannels": "layers.shape_change",
     "Plan": "networks.plan",
@@ -105,7 +105,7 @@ _HOMES = {
     "evaluate": "facade",
     "inspect": "facade",
     "lesion": "layers.lesion",
-    "list_networks": "facade",
+    "list_networks": "networks.summaries",
     "load": "runs.model",
     "load_dataset": "data.load",
     "observe": "layers.observation",

@@ -1,4 +1,4 @@
-"""What a Python user calls, beside layers and `train`: evaluate a run, look inside it, list the networks."""
+"""What a Python user calls, beside layers and `train`: evaluate a run, look inside it."""
 
 from os import PathLike
 from pathlib import Path
@@ -6,11 +6,7 @@ from typing import Any
 
 import highwaynet.figures.drawings  # noqa: F401  # so that records can draw themselves
 from highwaynet.analysis.collect import Study
-from highwaynet.base.specs import Spec
 from highwaynet.data.names import Part
-from highwaynet.networks.description import describe
-from highwaynet.networks.presets import PRESETS
-from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.records import Kept, Score
 from highwaynet.training.evaluation import evaluate_run
@@ -49,45 +45,3 @@ def inspect(run: str | PathLike[str], *, checkpoint: Kept | None = None, data: A
         InputError: If there is no such run or checkpoint, or it is damaged.
     """
     return Study(RunDirectory.open(Path(run)), checkpoint, data)
-
-
-class NetworkSummary(Spec):
-    """A network that can be trained by name."""
-
-    name: str
-    """What `NetworkSpec(name=...)` takes."""
-    summary: str
-    """What it is."""
-    origin: str
-    """Where it comes from."""
-    family: str
-    """dense or convolutional."""
-    layers: int
-    """Number of layers, as its paper counts them; a default where depth is a setting."""
-    parameters: int
-    """Trained values, for the images that it was made for and 10 classes."""
-    input_shape: tuple[int, ...]
-    """The images that it was made for."""
-
-
-def list_networks() -> list[NetworkSummary]:
-    """The networks that can be built and trained by name.
-
-    >>> [network.name for network in list_networks() if network.family == "dense"]
-    ['fc-highway', 'fc-plain', 'fc-residual']
-    """
-    found = []
-    for name, preset in PRESETS.items():
-        spec = NetworkSpec(name=name)
-        found.append(
-            NetworkSummary(
-                name=name,
-                summary=preset.summary,
-                origin=spec.origin,
-                family=preset.family,
-                layers=spec.depth,
-                parameters=describe(spec, preset.made_for, 10).parameters,
-                input_shape=preset.made_for,
-            )
-        )
-    return found

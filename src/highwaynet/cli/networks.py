@@ -109,24 +109,13 @@ def _spec(name: str, settings: dict[str, Any]) -> NetworkSpec:
 
 def _summary(name: str, settings: dict[str, Any], input_: str | None, outputs: int) -> dict[str, Any]:
     """A line of the list."""
-    from highwaynet.networks.description import describe
+    from highwaynet.networks.summaries import summary_of
 
     spec = _spec(name, settings)
-    shape = _input_shape(input_, spec.preset)
-    table = describe(spec, shape, outputs)
-    return {
-        "name": name,
-        "label": spec.label,
-        "variant": spec.variant,
-        "head": spec.head,
-        "depth": spec.depth,
-        "width": spec.width,
-        "layers": spec.depth,
-        "parameters": table.parameters,
-        "multiply_adds": table.multiply_adds,
-        "input": list(shape),
-        "origin": spec.origin,
-    }
+    known = summary_of(spec, _input_shape(input_, spec.preset), outputs)
+    chosen = {"label": spec.label, "variant": spec.variant, "head": spec.head, "depth": spec.depth, "width": spec.width}
+    counted = {"layers": known.layers, "parameters": known.parameters, "multiply_adds": known.multiply_adds}
+    return {"name": name} | chosen | counted | {"input": list(known.input_shape), "origin": known.origin}
 
 
 def _show_one(name: str, settings: dict[str, Any], input_: str | None, outputs: int, as_json: bool) -> None:
