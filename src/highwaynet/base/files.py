@@ -5,6 +5,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from highwaynet.base.errors import InputError
 
@@ -80,3 +81,8 @@ def decoded(content: bytes, path: Path) -> str:
 def sha256(content: bytes) -> str:
     """The checksum under which files are remembered."""
     return hashlib.sha256(content).hexdigest()
+
+
+def whole_path(path: Any) -> Any:
+    """A path from the root on, if there is such a file or folder; anything else as it is."""
+    return str(Path(path).resolve()) if isinstance(path, str) and Path(path).exists() else path

@@ -6,10 +6,8 @@ from typing import Any
 
 from highwaynet.base.errors import InputError
 from highwaynet.cli.flags import type_of
-from highwaynet.data.catalogue import CATALOGUE
-from highwaynet.data.spec import IN_MEMORY
 from highwaynet.runs.changes import assign, drop_dependent
-from highwaynet.runs.spec import SPEC, RunSpec, on_top_of_parent, read_spec_values, spec_from_values
+from highwaynet.runs.spec import SPEC, RunSpec, make_absolute, on_top_of_parent, read_spec_values, spec_from_values
 
 
 def gather_spec(source: Path | None, flags: dict[str, str], settings: list[str]) -> RunSpec:
@@ -28,26 +26,13 @@ def gather_spec(source: Path | None, flags: dict[str, str], settings: list[str])
     drop_dependent(values, dict(changes))
     for field, value in changes:
         assign(values, field, value)
-    _make_absolute(values)
+    make_absolute(values)
     if "schema_version" not in values:  # else a run wrote it, and nothing is left out
         values = on_top_of_parent(values)
     spec = spec_from_values(values, None if changes else path)
     if spec.data.in_memory and path is None and spec.start is None:
         raise InputError("data.name is missing: name your own data with --data")
     return spec
-
-
-BUILT_IN = {("data", name) for name in (*CATALOGUE, IN_MEMORY)}
-"""Names that are not paths, even if there are such files."""
-
-
-def _make_absolute(values: dict[str, Any]) -> None:
-    """The paths of own data and of a parent run from the root on, so that the run can be repeated from another folder."""
-    for section, field in (("data", "name"), ("start", "run")):
-        table = values.get(section)
-        path = table.get(field) if isinstance(table, dict) else None
-        if isinstance(path, str) and (section, path) not in BUILT_IN and Path(path).exists():
-            table[field] = str(Path(path).resolve())  # type: ignore[index]
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from highwaynet.base.errors import InputError, unknown
+from highwaynet.base.files import whole_path
 from highwaynet.base.specs import Mark, Spec, named, validated
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.names import Step, Task
@@ -111,3 +112,8 @@ class DataSpec(Spec):
         if self.preprocessing is not None and len(set(self.preprocessing)) < len(self.preprocessing):
             raise ValueError(f"data.preprocessing = {list(self.preprocessing)}: each step can be taken once")
         return self
+
+
+def whole_name(name: Any) -> Any:
+    """A name of data, from the root on if it is the path of a file or folder; built-in names are none, even if there are such files."""
+    return name if name in (*CATALOGUE, IN_MEMORY) else whole_path(name)

@@ -11,10 +11,10 @@ import tomli_w
 from pydantic import Field, model_validator
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import read_text
+from highwaynet.base.files import read_text, whole_path
 from highwaynet.base.specs import Spec, validated
 from highwaynet.data.catalogue import CATALOGUE
-from highwaynet.data.spec import DataSpec
+from highwaynet.data.spec import DataSpec, whole_name
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.changes import assign, drop_dependent
@@ -153,6 +153,14 @@ def _applicable(recipe: dict[str, Any], training: dict[str, Any]) -> dict[str, A
     kept = {"training": {"optimiser": TrainingSpec.model_fields["optimiser"].default} | recipe}
     drop_dependent(kept, {f"training.{name}": value for name, value in training.items() if value is not None})
     return {name: value for name, value in kept["training"].items() if name in recipe}
+
+
+def make_absolute(values: dict[str, Any]) -> None:
+    """The paths of own data and of a parent run from the root on, so that the run can be repeated from another folder."""
+    for section, field, whole in (("data", "name", whole_name), ("start", "run", whole_path)):
+        table = values.get(section)
+        if isinstance(table, dict) and field in table:
+            table[field] = whole(table[field])
 
 
 def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from highwaynet.base.errors import InputError, unknown
-from highwaynet.data.catalogue import CATALOGUE
+from highwaynet.data.spec import whole_name
 from highwaynet.runs.changes import assign
-from highwaynet.runs.spec import RunSpec, spec_from_values
+from highwaynet.runs.spec import RunSpec, make_absolute, spec_from_values
 from highwaynet.search.spec import Parameter, StudySpec, holds
 
 Settings = dict[str, Any]
@@ -77,17 +77,12 @@ def spec_of_trial(spec: StudySpec, configuration: Configuration, settings: Setti
 
 def anchored(spec: StudySpec) -> StudySpec:
     """The study with whole paths where it names files of data, so that it means the same wherever somebody stands."""
-
-    def whole(name: Any) -> Any:
-        return str(Path(name).resolve()) if isinstance(name, str) and name not in CATALOGUE and Path(name).exists() else name
-
-    changes: dict[str, Any] = {}
-    if isinstance(data := spec.run.get("data"), dict) and "name" in data:
-        changes["run"] = spec.run | {"data": data | {"name": whole(data["name"])}}
+    changes: dict[str, Any] = {"run": deepcopy(spec.run)}
+    make_absolute(changes["run"])
     if DATA in spec.axes:
-        changes["axes"] = spec.axes | {DATA: tuple(map(whole, spec.axes[DATA]))}
+        changes["axes"] = spec.axes | {DATA: tuple(map(whole_name, spec.axes[DATA]))}
     if DATA in spec.space and (choices := spec.space[DATA].choices):
-        changes["space"] = spec.space | {DATA: spec.space[DATA].model_copy(update={"choices": tuple(map(whole, choices))})}
+        changes["space"] = spec.space | {DATA: spec.space[DATA].model_copy(update={"choices": tuple(map(whole_name, choices))})}
     return spec.model_copy(update=changes)
 
 
