@@ -28,6 +28,8 @@ OPTIMISERS: dict[OptimiserName, Optimiser] = {
     "rmsprop": Optimiser(0.001, ("momentum", "smoothing"), smoothing=0.99),
     "adamw": Optimiser(0.002, ("momentum", "smoothing"), smoothing=0.999),
 }
+USUAL_RATE = OPTIMISERS["sgd"].dense_rates["highway"]
+"""Of the network that is trained if none is named."""
 OPTIMISER_SETTINGS = tuple(dict.fromkeys(setting for known in OPTIMISERS.values() for setting in known.settings))
 
 

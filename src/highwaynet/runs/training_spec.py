@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from highwaynet.base.specs import Mark, Spec
 from highwaynet.base.text import either
 from highwaynet.runs.interval import Interval
-from highwaynet.runs.optimisers import OPTIMISERS, TEXTS, OptimiserName, users
+from highwaynet.runs.optimisers import TEXTS, USUAL_RATE, OptimiserName, users
 
 Factor = Annotated[float, Field(ge=0, le=1000)]
 
@@ -30,9 +30,7 @@ class TrainingSpec(Spec):
 
     optimiser: Annotated[OptimiserName, Field(description=TEXTS["optimiser"]), Mark.VARIES] = "sgd"
 
-    learning_rate: Annotated[float, Field(gt=0, le=1e6, description=TEXTS["learning_rate"]), Mark.VARIES] = OPTIMISERS["sgd"].dense_rates[
-        "highway"
-    ]
+    learning_rate: Annotated[float, Field(gt=0, le=1e6, description=TEXTS["learning_rate"]), Mark.VARIES] = USUAL_RATE
 
     momentum: Annotated[float, Field(ge=0, lt=1, description=TEXTS["momentum"]), Mark.VARIES] = 0.9
 
