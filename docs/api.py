@@ -115,8 +115,9 @@ def fields(cls: Any) -> dict[str, tuple[str, str]]:
     if not any(hasattr(cls, mark) for mark in ("model_fields", "__dataclass_fields__", "_fields")):
         return {}
     rows = [(name, node, base, text) for base in own_classes(cls) for name, node, text in assignments(base)]
+    made = {name: field.description or "" for name, field in getattr(cls, "model_fields", {}).items()}  # some texts are made from tables
     return {
-        name: (type_text(node.annotation, base.__module__), text)
+        name: (type_text(node.annotation, base.__module__), text or made.get(name, ""))
         for name, node, base, text in rows
         if isinstance(node, ast.AnnAssign) and not name.startswith("_")
     }
