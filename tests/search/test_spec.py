@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from highwaynet.base.errors import InputError
-from highwaynet.search.configurations import check_runs, configurations, ends, parameters_of, spec_of_trial
+from highwaynet.search.configurations import anchored, check_runs, configurations, ends, parameters_of, spec_of_trial
 from highwaynet.search.ready import ready_study
 from highwaynet.search.spec import StudySpec, parse_study
 
@@ -153,3 +153,17 @@ def test_labels_are_names_of_folders_and_unique(tiny: Callable[..., StudySpec]) 
     labels = [configuration.label for configuration in configurations(spec)]
     assert labels[0] == "dropout-0.0-0.1-tanh-width4"
     assert len(set(labels)) == 4
+
+
+def test_paths_mean_the_same_wherever_somebody_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("own.csv", "parent", "memory", "digits"):
+        Path(name).touch()
+    space = {"training.learning_rate": {"kind": "uniform", "low": 0.1, "high": 1.0}}
+    run = {"data": {"name": "own.csv"}, "start": {"run": "parent"}}
+    assert anchored(StudySpec(name="x", trials=1, space=space, run=run)).run == {
+        "data": {"name": str(tmp_path / "own.csv")},
+        "start": {"run": str(tmp_path / "parent")},
+    }
+    for name in ("memory", "digits"):  # names of data, even if there are such files
+        assert anchored(StudySpec(name="x", trials=1, space=space, run={"data": {"name": name}})).run["data"]["name"] == name
