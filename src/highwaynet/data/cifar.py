@@ -292,12 +292,12 @@ def _class_names(form: _Form, contents: dict[str, bytes], path: Path, name: Name
     else:
         names = [line for line in contents[file].splitlines() if line.strip()]
     if not isinstance(names, list) or len(names) != classes:
-        raise InputError(f"{path / file} does not have {classes} class names: fetch it again, or remove it to use numbers instead")
+        raise InputError(f"{path / file} does not have {classes} class names: fetch it again, or remove it to use the default names")
     return tuple(_class_name(value, path / file, row) for row, value in enumerate(names, 1))
 
 
 def _class_name(value: Any, path: Path, row: int) -> str:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     if not isinstance(text, str) or not text.strip().isprintable() or "\ufffd" in text or not 0 < len(text.strip()) <= 100:
-        raise InputError(f"{path}, row {row}: not a class name; fetch it again, or remove it to use numbers instead")
+        raise InputError(f"{path}, row {row}: not a class name; fetch it again, or remove it to use the default names")
     return text.strip()
