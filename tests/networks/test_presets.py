@@ -21,6 +21,7 @@ from highwaynet.networks.build import count_parameters
 from highwaynet.networks.description import describe
 from highwaynet.networks.network import Network
 from highwaynet.networks.presets import PRESETS
+from highwaynet.runs.training_spec import TrainingSpec
 from highwaynet.training.objective import Batch, Classification, Companions, objective_for
 
 MNIST, CIFAR = (1, 28, 28), (3, 32, 32)
@@ -87,7 +88,7 @@ RECORD = DataRecord.model_construct(task="classification")
 def whole_loss(network: Network, x: Tensor, targets: Tensor) -> Tensor:
     """What training minimises, with the same dropout each time."""
     torch.manual_seed(0)
-    return objective_for(network.plan, RECORD, 0.3)(network, Batch(x, targets)).minimised
+    return objective_for(network.plan, RECORD, TrainingSpec())(network, Batch(x, targets)).minimised
 
 
 @pytest.mark.parametrize("values", list(every_network()), ids=label)

@@ -114,7 +114,7 @@ def test_the_device_is_where_the_network_and_each_batch_go(tmp_path: Path) -> No
         optimiser = make_optimiser(network, spec.training)
         for batch in [next(data.train.batches(8))]:
             inputs, targets = computing.place(*batch)
-            objective = objective_for(network.plan, data.preparation.record, 0.3)
+            objective = objective_for(network.plan, data.preparation.record, TrainingSpec())
             objective(network, Batch(inputs, targets)).minimised.backward()
             optimiser.step()
         assert all(parameter.grad is not None and parameter.grad.is_meta for parameter in network.parameters())
