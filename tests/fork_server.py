@@ -74,7 +74,10 @@ def become(request: dict[str, Any], streams: list[int], listener: socket.socket)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
+    # Python's own streams remember what they were: a file, a pipe, a terminal.
+    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])

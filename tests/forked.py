@@ -5,6 +5,7 @@ forks for each command: the new process gets arguments, folder, environment and 
 It computes with one thread, unless told otherwise. It does not see what Python or torch read when they start, such as PYTHONPATH.
 """
 
+import atexit
 import functools
 import json
 import os
@@ -18,8 +19,6 @@ from pathlib import Path
 from typing import IO, Any
 
 SERVER = Path(__file__).with_name("fork_server.py")
-_SERVERS: "list[subprocess.Popen[bytes]]" = []
-"""Kept until this process ends."""
 
 
 class Forked:
@@ -99,7 +98,8 @@ def _server() -> bytes:
         listener.listen()
         command = [sys.executable, "-W", "error", str(SERVER), str(listener.fileno())]
         variables = os.environ | {"OMP_NUM_THREADS": "1"}
-        _SERVERS.append(subprocess.Popen(command, pass_fds=[listener.fileno()], stdin=subprocess.PIPE, env=variables))
+        process = subprocess.Popen(command, pass_fds=[listener.fileno()], stdin=subprocess.PIPE, env=variables)
+        atexit.register(process.communicate)  # closes its input and waits
         return bytes(listener.getsockname())
 
 
