@@ -71,7 +71,7 @@ def test_networks_lists_the_papers_counts(highway: Highway) -> None:
     assert counts["highway-c", 32] == 1_264_502
     text = highway("networks", "--input", 64).stdout
     assert "253,660" in text
-    assert "does not fit them: mnist-highway-16, mnist-highway-32, highway-a" in text
+    assert "do not fit them: mnist-highway-16, mnist-highway-32, highway-a" in text
 
 
 def test_networks_shows_one_layer_by_layer(highway: Highway) -> None:

@@ -225,7 +225,7 @@ def test_other_data_and_other_versions_are_refused(highway: Highway, tmp_path: P
         (["run.toml"], "run.toml is a run file, not a study: run it with highway train run.toml"),
         (["show", "study.toml", "--format", "pdf"], "--format pdf: also name a folder for the figures with --figures"),
         (["study.toml", "--out", "what?"], "a question mark in its name"),
-        (["small", "--storage", f"postgresql://me:{SECRET}@127.0.0.1:1/db"], "small: no such file; to work on a study of this name"),
+        (["small", "--storage", f"postgresql://me:{SECRET}@127.0.0.1:1/db"], "small: no such file; to join a study with this name"),
         (
             ["study.toml", "--storage", f"postgresql://me:{SECRET}@127.0.0.1:1/db"],
             "cannot reach the storage postgresql://me:***@127.0.0.1:1/db (",
@@ -289,7 +289,7 @@ def test_an_order_that_matters_is_said(highway: Highway, tmp_path: Path) -> None
     refused(highway("search", "best", "small"), "small: no trial is done yet; run the study first")
     sentence = opening(read_study(tmp_path / "study.toml"), 2, "somewhere")
     assert sentence == (
-        "study small: 1 configuration of 1 trials, 2 workers, storage somewhere; with sampler tpe and pruner median results depend on the "
+        "study small: 1 configuration of 1 trials, 2 workers, storage somewhere; with sampler tpe and pruner median, results depend on the "
         "order in which trials end"
     )
 

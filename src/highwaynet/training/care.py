@@ -74,7 +74,7 @@ class Care:
             nn.utils.clip_grad_value_(parameters, training.clip_value)
         if training.clip_norm is not None:
             norm = nn.utils.clip_grad_norm_(parameters, training.clip_norm)
-            # A norm that is not finite has spoiled all gradients; raise now, while it can still be found which layer was first.
+            # Stop before the step: a norm that is not finite would spoil all weights, and hide which layer failed first.
             if self._heeds and not state.scaler.is_enabled() and not math.isfinite(norm.item()):
                 put_gradients_in_place(fitting.network)
                 raise self._diverged("a gradient", state.step + 1)
