@@ -1,6 +1,7 @@
 """Flags and `--set section.field=value` on top of a TOML file."""
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,18 @@ from highwaynet.runs.changes import assign, drop_dependent
 from highwaynet.runs.spec import SPEC, RunSpec, make_absolute, on_top_of_parent, read_spec_values, spec_from_values
 
 
-def gather_spec(source: Path | None, flags: dict[str, str], settings: list[str]) -> RunSpec:
+def gather_spec(source: Path | None, flags: Mapping[str, str | None], settings: list[str]) -> RunSpec:
     """Build the spec from a TOML file or run directory, then flags, then `--set`.
 
     Args:
         source: A TOML file, or a run directory whose spec is used; None starts from the defaults.
-        flags: Texts by dotted field name.
+        flags: Texts by dotted field name; None if a flag was not given.
         settings: Texts like ``network.depth=20``.
     """
     path = source / SPEC if source is not None and source.is_dir() else source
     values = read_spec_values(path) if path is not None else {}
     # A field that holds text takes it whatever it looks like: a folder may be called 1.5 and a column true.
-    changes = [(field, text if type_of(field) is str else parse_value(text)) for field, text in flags.items()]
+    changes = [(field, text if type_of(field) is str else parse_value(text)) for field, text in flags.items() if text is not None]
     changes += map(parse_setting, settings)
     drop_dependent(values, dict(changes))
     for field, value in changes:
