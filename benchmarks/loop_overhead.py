@@ -27,6 +27,7 @@ from highwaynet.data.load import load_dataset
 from highwaynet.networks.build import build_network
 from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.training.loop import train
+from highwaynet.training.watcher import Watcher
 
 LIMIT = 1.15
 
@@ -53,12 +54,15 @@ def bare_epochs(spec: RunSpec) -> list[float]:
     return seconds[1:]
 
 
-class Clock:
+class Clock(Watcher):
     """A watcher that records when epochs end, and shows the usual progress."""
 
     def __init__(self, progress: TrainingProgress) -> None:
         self.progress, self.ends = progress, list[float]()
-        self.started, self.step, self.note = progress.started, progress.step, progress.note
+
+    def step(self, samples: int) -> None:
+        """Show the progress."""
+        self.progress.step(samples)
 
     def epoch(self, record: EpochRecord, timing: TimingRecord) -> None:
         """Show the progress, and record the time."""

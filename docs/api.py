@@ -157,7 +157,9 @@ def meaning(name: str, value: Any, module: Any) -> str:
     if not isinstance(value, type):
         node, text = next((node, text) for other, node, text in assignments(module) if other == name)
         return f"`{ast.unparse(node.value)}`. {text}".replace("'", '"')
-    names = [field for base in own_classes(value) for field, node, _ in assignments(base) if isinstance(node, ast.AnnAssign)]
+    names = [
+        field for base in own_classes(value) for field, node, _ in assignments(base) if isinstance(node, ast.AnnAssign) and field[0] != "_"
+    ]
     names += [node.name for node in members(value)]
     return Docstring.of(value.__doc__).first_sentence + (f" Has `{', '.join(names)}`." if names else "")
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from highwaynet.analysis.collect import collect_records
+from highwaynet.analysis.collect import Study
 from highwaynet.base.files import write_atomically
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.spec import read_spec_values, spec_from_values
@@ -29,7 +29,7 @@ def measure(kind: str) -> dict[str, Any]:
     for seed in SEEDS:
         spec = spec_from_values(read_spec_values(HERE / f"{kind}.toml") | {"seed": seed})
         with tempfile.TemporaryDirectory() as folder:
-            score = collect_records(train(spec, Path(folder) / "run")).evaluation
+            score = Study(train(spec, Path(folder) / "run")).evaluation()
         runs.append({"seed": seed, "train_loss": score.train.loss, "test_loss": score.test.loss, "test_accuracy": score.test.accuracy})
         print(kind, runs[-1], flush=True)
     numbers = {name: [run[name] for run in runs] for name in ("train_loss", "test_loss", "test_accuracy")}

@@ -189,13 +189,16 @@ def test_clipping_is_that_of_a_loop_written_by_hand(way: dict[str, float], tmp_p
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
-def test_a_gradient_that_is_no_number_is_found_before_clipping_spreads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_gradient_that_is_no_number_is_found_before_clipping_spreads_it(
+    value: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = torch.Tensor.backward
 
     def spoiled(self: torch.Tensor, *arguments: object, **options: object) -> None:
         original(self, *arguments, **options)
         stack = next(module for module in seen if hasattr(module, "stack")).stack
-        stack.weight.grad[2, 0, 0] = math.inf
+        stack.weight.grad[2, 0, 0] = value
 
     from highwaynet.training import setup
 

@@ -21,9 +21,10 @@ class DataSetFacts:
     validation: float = 0.0
     """Default share of the training samples kept for validation; the paper trains on all of them."""
     stays: frozenset[str] = frozenset()
-    """Augmentations that keep the class of a sample: crop (shifting it), mirror. Recipes use only these."""
+    """Augmentations that keep the class of a sample: crop (shifting it), mirror, rotate (by a few degrees). Recipes use only these."""
 
 
+PHOTOGRAPHS = frozenset({"crop", "mirror", "rotate"})
 CATALOGUE: dict[str, DataSetFacts] = {
     "digits": DataSetFacts(
         "handwritten digits of 8×8 pixels, from scikit-learn; comes with the package",
@@ -36,11 +37,14 @@ CATALOGUE: dict[str, DataSetFacts] = {
     ),
     "mnist": DataSetFacts("handwritten digits of 28×28 pixels", (1, 28, 28), 10, 60_000, 10_000, stays=frozenset({"crop"})),
     "fashion-mnist": DataSetFacts("pictures of clothes, in the form of MNIST", (1, 28, 28), 10, 60_000, 10_000, stays=frozenset({"crop"})),
-    "cifar-10": DataSetFacts(
-        "small colour photographs of ten kinds of things", (3, 32, 32), 10, 50_000, 10_000, stays=frozenset({"crop", "mirror"})
-    ),
+    "cifar-10": DataSetFacts("small colour photographs of ten kinds of things", (3, 32, 32), 10, 50_000, 10_000, stays=PHOTOGRAPHS),
     "cifar-100": DataSetFacts(
-        "small colour photographs, 100 fine or 20 coarse classes", (3, 32, 32), 100, 50_000, 10_000, stays=frozenset({"crop", "mirror"})
+        "small colour photographs, 100 fine or 20 coarse classes",
+        (3, 32, 32),
+        100,
+        50_000,
+        10_000,
+        stays=PHOTOGRAPHS,
     ),
 }
 

@@ -73,11 +73,12 @@ class Care:
         if training.clip_value is not None:
             nn.utils.clip_grad_value_(parameters, training.clip_value)
         if training.clip_norm is not None:
-            norm = nn.utils.clip_grad_norm_(parameters, training.clip_norm)
+            norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
             # Stop before the step: a norm that is not finite would spoil all weights, and hide which layer failed first.
             if self._heeds and not state.scaler.is_enabled() and not math.isfinite(norm.item()):
                 put_gradients_in_place(fitting.network)
                 raise self._diverged("a gradient", state.step + 1)
+            nn.utils.clip_grads_with_norm_(parameters, training.clip_norm, norm)
 
     def pause(self, *, epoch_ended: bool) -> None:
         """Between two steps, save if a checkpoint is due, and stop if that was requested."""
