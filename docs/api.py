@@ -26,7 +26,7 @@ GROUPS = {
     "Subsample auto_gate_bias recompute",
     "Networks": "list_networks NetworkSummary build_network build_plan Plan",
     "Data": "load_dataset Dataset",
-    "Runs and settings": "RunSpec NetworkSpec DataSpec TrainingSpec StartSpec RunDirectory",
+    "Runs and settings": "RunSpec NetworkSpec DataSpec TrainingSpec StartSpec TeacherSpec RunDirectory",
     "Objectives and watching": "Objective Classification Regression Batch BatchLoss Watcher Interruption",
     "Errors": "HighwayError InputError DivergenceError InterruptedRunError",
 }
@@ -42,6 +42,7 @@ SETTINGS = {
     "DataSpec": "data",
     "TrainingSpec": "training",
     "StartSpec": "start",
+    "TeacherSpec": "teacher",
 }
 """Specs whose fields are on the page of settings, with their anchors there."""
 HIDDEN = {"extra_repr", "kernel_kind", "InterruptedRunError.with_way", "Interruption.check", "TrainingSpec.interval"}

@@ -11,17 +11,28 @@ from highwaynet.base.specs import Mark
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.spec import RunSpec, StartSpec
+from highwaynet.runs.teacher_spec import TeacherSpec
 from highwaynet.runs.training_spec import TrainingSpec
 from highwaynet.search.spec import Parameter, StudySpec
 
 PAGE, WIDTH = Path(__file__).parent / "SETTINGS.md", 120
-SECTIONS: dict[str, type[BaseModel]] = {"network": NetworkSpec, "data": DataSpec, "training": TrainingSpec, "start": StartSpec}
+SECTIONS: dict[str, type[BaseModel]] = {
+    "network": NetworkSpec,
+    "data": DataSpec,
+    "training": TrainingSpec,
+    "start": StartSpec,
+    "teacher": TeacherSpec,
+}
 NOTES = {
     "start": [
         "Without this section a run starts with fresh weights. `highway train --start RUN --without LAYERS` writes it, and",
         "so does `RunSpec.from_run` in Python.",
         "",
-    ]
+    ],
+    "teacher": [
+        "Without this section a run learns from the targets of its data only. `highway train --teacher RUN` writes it.",
+        "",
+    ],
 }
 
 

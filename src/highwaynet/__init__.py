@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from highwaynet.runs.seeds import SeedsRecord as SeedsRecord
     from highwaynet.runs.spec import RunSpec as RunSpec
     from highwaynet.runs.spec import StartSpec as StartSpec
+    from highwaynet.runs.teacher_spec import TeacherSpec as TeacherSpec
     from highwaynet.runs.training_spec import TrainingSpec as TrainingSpec
     from highwaynet.training.divergence import DivergenceError as DivergenceError
     from highwaynet.training.interruption import InterruptedRunError as InterruptedRunError
@@ -94,6 +95,7 @@ _HOMES = {
     "Score": "runs.run_records",
     "SeedsRecord": "runs.seeds",
     "StartSpec": "runs.spec",
+    "TeacherSpec": "runs.teacher_spec",
     "Study": "analysis.collect",
     "Subsample": "layers.shape_change",
     "TrainedModel": "runs.model",

@@ -42,6 +42,7 @@ DIFFERENT = {
     "training.patience": Flag(kind="EPOCHS"),
     "training.checkpoint": Flag(kind="INTERVAL"),
     "start.run": Flag("--start", "RUN"),
+    "teacher.run": Flag("--teacher", "RUN"),
     "start.without": Flag(
         kind="NUMBERS", example=" For instance 3,5-9.", value=lambda text: str(numbers_in("--without", text, None, "layers are"))
     ),

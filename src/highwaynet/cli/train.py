@@ -18,7 +18,7 @@ from highwaynet.cli.training import Way, choose_path, print_answer, train_one, t
     *("data.name", *DATA_FLAGS, "data.validation"),
     *(f"training.{name}" for name in ("recipe", "epochs", "batch_size", "learning_rate", "momentum", "decay", "clip_norm")),
     *(f"training.{name}" for name in ("on_divergence", "patience", "threads", "device", "precision", "compile", "recompute")),
-    *("training.checkpoint", "training.tensorboard", "seed", "start.run", "start.without"),
+    *("training.checkpoint", "training.tensorboard", "seed", "start.run", "start.without", "teacher.run"),
 )
 def train_command(
     config: Annotated[Path | None, typer.Argument(help="A TOML file, or a run directory to repeat.")] = None,

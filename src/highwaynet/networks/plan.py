@@ -263,6 +263,12 @@ class Plan(Spec):
         stacks = sum(part.layers for part in self.parts if isinstance(part, DenseStack))
         return stacks + sum(isinstance(part, HighwayConv | ResidualBlock) for part in self.parts)
 
+    @property
+    def closable(self) -> int:
+        """Number of layers that can be closed: highway and residual layers."""
+        stacks = sum(part.layers for part in self.parts if isinstance(part, DenseStack) and part.kind != "plain")
+        return stacks + sum(isinstance(part, HighwayConv | ResidualBlock) for part in self.parts)
+
     def _checked(self, layers: Iterable[int]) -> set[int]:
         numbers = {index(number) for number in layers}
         if wrong := sorted(number for number in numbers if not 1 <= number <= self.removable):

@@ -21,6 +21,7 @@ from highwaynet.runs.changes import assign, drop_dependent
 from highwaynet.runs.names import Kept
 from highwaynet.runs.optimisers import default_rate
 from highwaynet.runs.recipes import find_recipe, usual_recipe
+from highwaynet.runs.teacher_spec import TeacherSpec
 from highwaynet.runs.training_spec import TrainingSpec
 
 SPEC = "spec.toml"
@@ -41,6 +42,10 @@ class StartSpec(Spec):
     without: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False)] = ()
     """Layers of the parent's network that are removed, numbered from 1 among those that can be removed."""
 
+    fresh: bool = False
+    """Whether the run starts with new weights: only the form of the parent's network is used, for instance to train a shorter network
+    from scratch."""
+
     given: bool = False
     """Whether the network was given in memory (`network=` in Python); such a run can only be repeated with that network."""
 
@@ -51,8 +56,8 @@ class StartSpec(Spec):
     def _check(self) -> "StartSpec":
         if self.run is None and not self.given:
             raise ValueError("start.run is missing: name the run whose network is used, or leave the section out for new weights")
-        if self.given and (self.without or self.checkpoint):
-            raise ValueError("start.given = true: the network was given in memory; start.without and start.checkpoint need start.run")
+        if self.given and (self.without or self.checkpoint or self.fresh):
+            raise ValueError("start.given = true: the network was given in memory; the other settings of start need start.run")
         return self
 
 
@@ -84,21 +89,34 @@ class RunSpec(Spec):
     start: StartSpec | None = None
     """The network of another run to start with; by default the run starts with new weights."""
 
+    teacher: TeacherSpec | None = None
+    """The network of another run to imitate (distillation); by default there is none."""
+
     @classmethod
-    def from_run(cls, run: str | PathLike[str], *, without: Iterable[int] = (), checkpoint: str | None = None, **changes: Any) -> "RunSpec":
+    def from_run(
+        cls,
+        run: str | PathLike[str],
+        *,
+        without: Iterable[int] = (),
+        checkpoint: str | None = None,
+        fresh: bool = False,
+        **changes: Any,
+    ) -> "RunSpec":
         """Return the spec of a run that trains the network of another run further.
 
         Args:
             run: The parent run.
             without: Layers of its network to remove, numbered from 1 among those that can be removed.
             checkpoint: Which of its weights, "final", "best" or "average"; by default those that are its answer.
+            fresh: Whether to start with new weights, and use only the form of its network.
             **changes: Sections with the settings that differ from the parent's, for instance ``training={"epochs": 5}``.
 
         Raises:
             InputError: If there is no such run, or a value is invalid.
         """
         try:
-            start = {"run": str(Path(run).resolve()), "without": tuple(map(index, without)), "checkpoint": checkpoint}
+            start: dict[str, Any] = {"run": str(Path(run).resolve()), "without": tuple(map(index, without)), "checkpoint": checkpoint}
+            start |= {"fresh": True} if fresh else {}
         except TypeError as error:
             raise InputError(f"without = {without!r}: give the numbers of layers, for instance [3, 7]") from error
         return spec_from_values(on_top_of_parent(changes | {"start": start}))
@@ -130,6 +148,8 @@ class RunSpec(Spec):
     def _check(self) -> "RunSpec":
         if self.training.epochs == 0 and self.start is None:
             raise ValueError("training.epochs = 0: should be at least 1; only a run with a [start] section can keep its initial weights")
+        if self.teacher is not None and self.training.objective is not None:
+            raise ValueError(f"teacher.run = {self.teacher.run!r}: the run has a custom objective; omit one of them")
         return self
 
     def to_toml(self) -> str:
@@ -158,7 +178,7 @@ def _applicable(recipe: dict[str, Any], training: dict[str, Any]) -> dict[str, A
 
 def make_absolute(values: dict[str, Any]) -> None:
     """Make the paths of user data and of a parent run absolute, so that the run can be repeated from another folder."""
-    for section, field, whole in (("data", "name", whole_name), ("start", "run", whole_path)):
+    for section, field, whole in (("data", "name", whole_name), ("start", "run", whole_path), ("teacher", "run", whole_path)):
         table = values.get(section)
         if isinstance(table, dict) and field in table:
             table[field] = whole(table[field])
@@ -173,7 +193,8 @@ def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
     if not (Path(run) / SPEC).is_file():
         raise InputError(f"start.run = {run!r}: there is no run directory")
     parent = read_spec_values(Path(run) / SPEC)
-    parent.pop("start", None)
+    for section in ("start", "teacher"):
+        parent.pop(section, None)
     if isinstance(training := parent.get("training"), dict) and training.get("epochs") == 0:
         del training["epochs"]  # of a network that was saved without training and is now trained further
     changes: dict[str, Any] = {}

@@ -100,6 +100,14 @@ class TrainingSpec(Spec):
     """Which weights later commands use: final, best (lowest validation loss) or average. By default average if there is one, otherwise
     final."""
 
+    layer_drop: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Highway and residual layers: probability that a layer is closed during a step, so that it copies its input. A network that is
+    trained with it keeps more of its accuracy when layers are removed later."""
+
+    layer_drop_shape: Literal["linear", "constant"] = "linear"
+    """linear: the probability rises from layer to layer, up to layer_drop for the last (stochastic depth, Huang et al. 2016);
+    constant: it is the same for all."""
+
     companion_weight: Annotated[float, Field(ge=0, le=100)] = 0.3
     """Networks with deep supervision: weight of each companion's loss at the start; it falls linearly to 0."""
 
@@ -156,6 +164,10 @@ class TrainingSpec(Spec):
         if self.label_smoothing and self.objective:
             raise ValueError(
                 f"training.label_smoothing = {self.label_smoothing}: the objective {self.objective} is your own; smooth the targets there"
+            )
+        if self.layer_drop and self.compile:
+            raise ValueError(
+                f"training.layer_drop = {self.layer_drop}: compiled networks cannot change at every step; omit training.compile"
             )
         if self.nesterov and (self.optimiser not in users("nesterov") or self.momentum == 0):
             raise ValueError(f"training.nesterov = true: needs {either(users('nesterov'))} with momentum, not {chosen}")

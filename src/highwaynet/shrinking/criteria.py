@@ -80,7 +80,7 @@ def rank(criterion: Criterion, network: Network, split: Split, *, seed: int = 0,
         InputError: If no layer can be removed, or the criterion does not apply to the network.
     """
     layers = removable_layers(network.plan)
-    if count_layers(network) != network.plan.removable:
+    if network.plan.closable != network.plan.removable:
         raise InputError(f"{network.plan.name} has plain layers: only highway and residual layers can be closed and ranked")
     if criterion == "random":
         drawn = torch.randperm(len(layers), generator=generator_for(seed, "removal"))

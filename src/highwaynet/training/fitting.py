@@ -16,6 +16,7 @@ from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.recomputation import recompute
 from highwaynet.training.computing import computing_for
 from highwaynet.training.distribution import World
+from highwaynet.training.layer_drop import LayerDrop
 from highwaynet.training.objective import Batch, BatchLoss, Objective
 from highwaynet.training.optimiser import make_optimiser
 from highwaynet.training.saving import Saver
@@ -40,6 +41,7 @@ class Fitting:
         self.objective = job.objective.to(self.computing.device, self.computing.dtype)
         if training.recompute:
             recompute(self.network)
+        self.layer_drop = LayerDrop(self.network, training, job.spec.seed)
         self._forward = self._wrapped()
         self._dropouts = [module for module in self.network.modules() if isinstance(module, Dropout) and module.p > 0]
         self._augmentation = Augmentation(training.crop, training.mirror, training.rotate)
@@ -66,7 +68,7 @@ class Fitting:
             return step
         device = self.computing.device
         # A user's objective may leave parameters without a gradient, for instance those of companions.
-        unused = self.job.objective_start is not None
+        unused = self.job.objective_start is not None or self.layer_drop.is_active
         return DistributedDataParallel(step, device_ids=None if device.index is None else [device.index], find_unused_parameters=unused)
 
     def forward(self, inputs: Tensor, targets: Tensor) -> BatchLoss:

@@ -145,11 +145,12 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
         fitting.seed_step(state.step, share)
 
         inputs, targets = fitting.computing.place(inputs, targets)  # noqa: PLW2901
-        outputs, loss, minimised = fitting.forward(inputs, targets)
-        if world.size > 1:
-            minimised = minimised * share.weight  # the processes' gradients are averaged
-        state.optimiser.zero_grad()
-        state.scaler.scale(minimised).backward()
+        with fitting.layer_drop.at(state.step):
+            outputs, loss, minimised = fitting.forward(inputs, targets)
+            if world.size > 1:
+                minimised = minimised * share.weight  # the processes' gradients are averaged
+            state.optimiser.zero_grad()
+            state.scaler.scale(minimised).backward()
 
         care.look(loss)
         care.clip()

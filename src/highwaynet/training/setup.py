@@ -24,6 +24,7 @@ from highwaynet.runs.load import start_network
 from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, parse_toml, spec_from_values, with_training
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 from highwaynet.training.computing import check_computing, choose_device
+from highwaynet.training.distillation import distilled, with_teacher
 from highwaynet.training.distribution import World
 from highwaynet.training.objective import Batch, Objective, objective_for
 from highwaynet.training.rehearsal import rehearse
@@ -99,7 +100,7 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     record = data.preparation.record
     plan = origin.plan or plan_of(spec.network, record.input_shape, record.outputs)
     weights = None if origin.weights is None else decode(origin.weights, Path(START))
-    spec = for_few_samples(spec, len(data.train))
+    spec, teacher = with_teacher(for_few_samples(spec, len(data.train)), data.preparation)
     environment = describe_environment() | {"processes": world.size}
 
     def check() -> bytes:
@@ -128,7 +129,7 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
         return b"finished" if run.finished else b""
 
     world.lead(check)
-    objective, own = _objective(spec, data, plan, weights, given.objective)
+    objective, own = _objective(spec, data, plan, weights, given.objective, teacher)
     try:
         finished = world.lead(prepare) == b"finished"
     except BaseException:
@@ -168,12 +169,12 @@ def _completed(spec: RunSpec, stored: RunSpec | None, given: Given, run: RunDire
 
 
 def _objective(
-    spec: RunSpec, data: Dataset, plan: Plan, weights: Mapping[str, Tensor] | None, given: Objective | None
+    spec: RunSpec, data: Dataset, plan: Plan, weights: Mapping[str, Tensor] | None, given: Objective | None, teacher: Network | None
 ) -> tuple[Objective, dict[str, Any]]:
     """Return the objective; for a user's objective, which is tried on two samples first, also its start state and its network."""
     record = data.preparation.record
     if given is None:
-        return objective_for(plan, record, spec.training), {}
+        return distilled(objective_for(plan, record, spec.training), spec, teacher), {}
     network = start_network(spec, plan, weights)
     state = rehearse(given, network, Batch(*next(data.train.head(2).batches(2))), record)
     return given, {"objective_start": state, "network": network}

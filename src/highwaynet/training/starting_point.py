@@ -17,7 +17,7 @@ from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import START, encode
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.load import load_network
+from highwaynet.runs.load import load_network, start_network
 from highwaynet.runs.spec import RunSpec, StartSpec
 from highwaynet.training.distribution import World
 
@@ -134,4 +134,6 @@ def _from_parent(spec: RunSpec, start: StartSpec) -> StartingPoint:
         shorter = network.without(start.without) if start.without else network
     except ValueError as error:
         raise InputError(f"start.without: {error} ({where})") from error
+    if start.fresh:
+        shorter = start_network(spec, shorter.plan)
     return StartingPoint(shorter.plan, encode(shorter.state_dict()), preparation, spec_there.data)

@@ -1,0 +1,113 @@
+"""Distillation: a network learns from the outputs of another one (Hinton et al. 2015, https://arxiv.org/abs/1503.02531)."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from highwaynet.base.errors import InputError
+from highwaynet.data.preparation import Preparation
+from highwaynet.networks.network import Network
+from highwaynet.runs.checkpoints import checksum
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.load import load_network
+from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.teacher_spec import TeacherSpec
+from highwaynet.training.objective import Batch, BatchLoss, Companions, Objective
+
+MUST_AGREE = {"input_shape": "shape of samples", "task": "task", "class_names": "list of classes", "target_std": "scale of targets"}
+
+
+class Distillation(Objective):
+    """The loss of another objective, plus the weighted distance of the outputs to those of a teacher.
+
+    For classes the distance is the Kullback-Leibler divergence of both softmaxes at a temperature, times the squared temperature; for
+    numbers it is the squared difference. The loss in the history is that of the other objective.
+
+    Args:
+        main: The objective for the targets of the data.
+        teacher: A trained network with the same inputs and outputs. It is not trained.
+        temperature: Divides the logits of both networks.
+        weight: Weight of the distance.
+    """
+
+    def __init__(self, main: Objective, teacher: Network, *, temperature: float = 3.0, weight: float = 1.0) -> None:
+        super().__init__()
+        self.main, self.temperature, self.weight = main, temperature, weight
+        self._teacher = [teacher.eval().requires_grad_(False)]  # in a list: it is neither trained nor saved with the run
+
+    @property
+    def is_squared_error(self) -> bool:
+        """Whether the loss that is recorded is the mean squared error of the standardised target."""
+        return self.main.is_squared_error
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the loss of the main objective."""
+        return self.main.loss(outputs, targets)
+
+    def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
+        """Return outputs, their loss, and the minimised value, which includes the distance to the teacher."""
+        # A fused cross-entropy gives outputs without gradients; a plain function does not offer it.
+        found: BatchLoss = self.main(network if isinstance(self.main, Companions) else partial(network), batch)
+        teacher = self._teacher[0].to(batch.inputs.device, batch.inputs.dtype)
+        with torch.no_grad():
+            wanted = teacher(batch.inputs)
+        return found._replace(minimised=found.minimised + self.weight * self.distance(found.outputs, wanted, batch.targets))
+
+    def distance(self, outputs: Tensor, wanted: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean distance of outputs to those of the teacher, both (samples, outputs)."""
+        if targets.is_floating_point():
+            return F.mse_loss(outputs, wanted)
+        softened, aims = ((logits.float() / self.temperature).log_softmax(1) for logits in (outputs, wanted))
+        return F.kl_div(softened, aims, reduction="batchmean", log_target=True) * self.temperature**2
+
+
+def with_teacher(spec: RunSpec, preparation: Preparation) -> tuple[RunSpec, Network | None]:
+    """Load the teacher of a run, if it has one; returns the spec, to which the checksum of its weights is added, and the teacher.
+
+    Raises:
+        InputError: If there is no such run, its weights are not those that the spec names, or it does not fit the data.
+    """
+    if spec.teacher is None:
+        return spec, None
+    network, teacher = _load(spec.teacher, preparation)
+    return spec.model_copy(update={"teacher": teacher}), network
+
+
+def distilled(objective: Objective, spec: RunSpec, teacher: Network | None) -> Objective:
+    """Return the objective that also imitates the teacher, if there is one."""
+    if teacher is None or spec.teacher is None:
+        return objective
+    return Distillation(objective, teacher, temperature=spec.teacher.temperature, weight=spec.teacher.weight)
+
+
+def _load(spec: TeacherSpec, preparation: Preparation) -> tuple[Network, TeacherSpec]:
+    where = f"teacher.run = {spec.run!r}"
+    try:
+        run = RunDirectory.open(Path(spec.run))
+        network, known = load_network(run, spec.checkpoint), run.load_preparation()
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    found = checksum(network.state_dict())
+    if spec.weights not in {None, found}:
+        raise InputError(f"{where}: its weights are not those that the run started with; omit teacher.weights to use these")
+    mine, theirs = preparation.record, known.record
+    for field, what in MUST_AGREE.items():
+        if getattr(mine, field) != getattr(theirs, field):
+            raise InputError(f"{where}: it was trained with another {what}; choose a teacher that was trained on such data")
+    if not _prepared_alike(preparation, known):
+        way = "data.preprocessing, or the training samples, differ"
+        raise InputError(f"{where}: its inputs are prepared in another way ({way}); train both alike")
+    return network, spec.model_copy(update={"weights": found})
+
+
+def _prepared_alike(one: Preparation, two: Preparation) -> bool:
+    """Whether the same raw sample becomes the same input."""
+    if one.record.preprocessing != two.record.preprocessing or one.record.encoder != two.record.encoder:
+        return False
+    mine, theirs = one.preprocessing.state, two.preprocessing.state
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
