@@ -9,8 +9,8 @@ from pathlib import Path
 from highwaynet.analysis.analysis_records import DeletionsRecord, GatesRecord, LesionsRecord, PairsRecord, RoutingRecord
 from highwaynet.base.text import loss_text, percent
 from highwaynet.experiments.claim_records import ClaimRecord, RuleRecord, load_claim
-from highwaynet.experiments.depth import CASES, FLOW_RULE
 from highwaynet.experiments.evidence import Evidence
+from highwaynet.experiments.report_2021 import CASES, arrow, flow_of
 from highwaynet.experiments.reproduce import stored_evidence
 from highwaynet.figures.findings import deletions_finding, number_text, pairs_finding, routing_finding
 from highwaynet.runs.directory import RunDirectory
@@ -18,7 +18,7 @@ from highwaynet.runs.directory import RunDirectory
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PAGE_OF_RESULTS = runpy.run_path(str(ROOT / "docs" / "results.py"))
-finding, late_note, marked, wrapped = (PAGE_OF_RESULTS[name] for name in ("finding", "late_note", "marked", "wrapped"))
+finding, fresh_note, wrapped = (PAGE_OF_RESULTS[name] for name in ("finding", "fresh_note", "wrapped"))
 FOLDER = RESULTS / "inside"
 NAMES = {"mnist-50": "MNIST", "cifar-100-50": "CIFAR-100"}
 
@@ -41,7 +41,7 @@ class Network:
 
     def __init__(self, name: str) -> None:
         self.short, self.label = name.removesuffix("-50"), NAMES[name]
-        gates, routing, lesions = (evidence(figure)[self.short] for figure in ("fig2", "fig3", "fig4"))
+        gates, routing, lesions = (evidence(figure).labelled(self.short)[0] for figure in ("fig2", "fig3", "fig4"))
         self.gates = gates.record("gates", GatesRecord)
         self.routing = routing.record("routing", RoutingRecord)
         self.lesions = lesions.record("lesions", LesionsRecord)
@@ -102,24 +102,22 @@ def flow_section() -> str:
     lines = [
         "## Where the signal dies",
         "",
-        "Four plain networks with 50 layers, 71 wide, on MNIST: learning rate 0.01, batches of 128, 5 epochs, seed 1.",
+        "Plain networks with 50 layers, 71 wide, on MNIST: learning rate 0.01, batches of 128, 5 epochs, the first seed.",
         "The table shows the variance of the outputs and the length of the weights' gradient in the first and in the last layer",
         "before training, over 1,000 samples. `highway inspect RUN --what flow` measures both and names what goes wrong.",
         "",
         "| network | variance, layer 1 → 50 | gradient, layer 1 → 50 | named here | accuracy |",
         "|---|---|---|---|---|",
     ]
-    reported = []
-    for case in CASES:
-        start, accuracy = case.flow(runs).start, case.accuracy(runs)
+    drawn = [(case, run) for case in CASES for run in case.runs(runs)[:1] if run.finished]
+    for case, run in drawn:
+        start, accuracy = flow_of(run).start, run.history[-1].train_accuracy or 0.0
         failures = "; ".join(finding.partition(":")[0] for finding in start.findings) or "nothing wrong"
-        numbers = [f"{values[0]:.1e} → {values[-1]:.1e}" for values in (start.variance, start.gradient)]
-        (rule,) = (rule for rule in claim("report2021").rules if rule.name == case.title)
-        lines.append(f"| {case.title} | {' | '.join(numbers)} | {failures} | {percent(accuracy)} |")
-        reported += wrapped(f"- {case.title}: {case.paper}. Verdict: **{marked(rule.verdict, rule)}**.", rest="  ")
-    lines += ["", "The accuracy is that on the training set in the last epoch. The 2021 report says:", "", *reported, ""]
-    lines += [*wrapped(f"Rule: {FLOW_RULE}."), ""]
-    for case in CASES:
+        lines.append(f"| {case.title} | {arrow(start.variance)} | {arrow(start.gradient)} | {failures} | {percent(accuracy)} |")
+    lines += ["", "The accuracy is that on the training set in the last epoch. The 2021 report says:", ""]
+    lines += [line for rule in claim("report2021").rules for line in finding(rule, "the 2021 report")]
+    lines.append("")
+    for case, _ in drawn:
         lines += [f"![Signal flow, {case.title}](../results/report2021/figures/flow-{case.label}.png)", ""]
     return "\n".join(lines)
 
@@ -130,7 +128,7 @@ def page() -> str:
 
 This page shows what two 50-layer highway networks learned, one on MNIST and one on CIFAR-100: which gates open, which
 routes samples take, and which layers can be removed. It compares them with the networks of the paper (section 4 and
-figures 2 to 4). There is one seed for each, so verdicts are about these two networks.
+figures 2 to 4). Numbers and figures are those of the first seed; a verdict says so if there is only one.
 
 These commands repeat it. They leave records in `runs/mnist-50/analysis` and figures in `mnist-50-figures`.
 
@@ -148,7 +146,7 @@ Records, histories and specs are in [results/fig2](../results/fig2), [fig3](../r
 and, for what the paper did not look at, [results/inside](../results/inside). `python docs/inside.py` writes this page.
 
 """
-    head += "\n".join([*late_note(), "", ""])
+    head += "\n".join([*wrapped(fresh_note()[0]), "", ""])
     return head + "\n".join([*(section(name) for name in NAMES), flow_section()]).rstrip() + "\n"
 
 

@@ -7,31 +7,39 @@ one are listed as not run.
 import json
 import re
 import textwrap
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from highwaynet.base.text import loss_text
-from highwaynet.experiments.claim_records import ClaimRecord, RowRecord, RuleRecord, load_claim
+from highwaynet.experiments.claim_records import JUDGED, ClaimRecord, RowRecord, RuleRecord, load_claim
 from highwaynet.experiments.claims import Claim, Scale
-from highwaynet.experiments.registry import CLAIMS
-from highwaynet.experiments.reproduce import stored_evidence
+from highwaynet.experiments.registry import CLAIMS, WITHOUT_A_CLAIM
 
 ROOT = Path(__file__).parents[1]
 RESULTS, WIDTH = ROOT / "results", 120
-NEEDS_A_GPU = ("table3",)
-"""Claims that are not run at scale laptop."""
 BEGIN, END = "<!-- results: written by docs/results.py -->", "<!-- results end -->"
-ALL_LATE = "All rules were written, or changed, when these or similar runs were known."
-SOME_LATE = "¹ By a rule that was written, or changed, when these or similar runs were known."
+NONE_FRESH = "No verdict is fresh yet: all rules were written, or changed, when these or similar runs were known."
+FRESH = "Fresh: the rules were committed before the runs, whose seeds had not been used before; `plan.json` names the commit."
 
 HEAD = """# The paper's results, repeated
 
 This page compares what the paper and two later reports claim with what runs on a laptop gave. Each claim has numbers,
-figures and a verdict. Verdicts follow from written rules:
+figures, and rules that say yes or no.
+"""
 
-- *reproduced*: all rules of the claim hold;
-- *not reproduced*: of the rules that could be judged, none holds, not even partly;
-- *partly*: everything in between, also if all rules hold that could be judged but some could not be.
+GUIDE = """## How to read it
+
+A claim has one or more rules. The verdict on a rule is one of these:
+
+- *reproduced*: the rule holds; if a network was trained with several seeds, with more than half of them;
+- *differs*: the numbers say otherwise;
+- *not reached at this budget*: the number is below the paper's, after fewer epochs than at scale `paper`;
+- *not run*: there are no runs for it.
+
+The verdict on a claim is the word that all its rules have, or how many of them are reproduced. *One seed* means that
+each network was trained once, so that another seed may give another verdict. *Fresh* means that the rules were
+committed before the runs, whose seeds had not been used before; `plan.json` names the commit.
 
 Repeat it with (extra `figures`):
 
@@ -42,12 +50,10 @@ highway reproduce table1 --plan            # what would be run, and how long tha
 highway reproduce table1                   # the runs, the paper's numbers next to yours, the figure, a verdict
 ```
 
-The runs below have scale `laptop`, which takes two cores up to an evening. [PAPER_SCALE.md](PAPER_SCALE.md) explains
-how to run the original budgets on a GPU.
+The runs below have scale `laptop`. [PAPER_SCALE.md](PAPER_SCALE.md) explains how to run the original budgets on a GPU.
 
 The files are in [results](../results). `plan.json` next to each record holds the rules as they were when the plan was
-written, and names the runs that existed before. Rules that were written, or changed, when runs were known may have been
-influenced by them. `python docs/results.py` writes this page from the records.
+written, and names the runs that existed before. `python docs/results.py` writes this page from the records.
 
 """
 
@@ -58,30 +64,45 @@ def records() -> dict[str, ClaimRecord]:
     return {name: record for name, record in found.items() if record is not None}
 
 
-def late_note() -> list[str]:
-    """Return a sentence about rules that were not written before the runs; empty if there are none."""
-    before = {rule.written_before for record in records().values() for rule in record.rules}
-    return {frozenset({False}): [ALL_LATE], frozenset({True, False}): [SOME_LATE]}.get(frozenset(before), [])
-
-
-def marked(verdict: str, *rules: RuleRecord) -> str:
-    """Return a verdict, with ¹ if one of its rules was written late; without it if all rules on the page were."""
-    is_marked = SOME_LATE in late_note() and verdict != "not run" and not all(rule.written_before for rule in rules)
-    return f"{verdict}¹" if is_marked else verdict
+def fresh_note() -> list[str]:
+    """A sentence about rules that were, or were not, committed before the runs."""
+    return [FRESH if any(rule.fresh for record in records().values() for rule in record.rules) else NONE_FRESH]
 
 
 def overview() -> list[str]:
-    """Return the table of all claims; their names are links, defined by `links`."""
+    """The table of all claims; the names of claims are links, see `links`."""
+    known = records()
     lines = ["| claim | the paper | here | verdict |", "|---|---|---|---|"]
     for claim in CLAIMS.values():
-        record, here, verdict = load_claim(RESULTS / claim.name), missing(claim), "not run"
-        if record is not None:
-            here = claim.headline(stored_evidence(RESULTS / claim.name, record))
+        here, verdict = "–", "not run"
+        if (record := known.get(claim.name)) is not None and record.verdict != "not run":
             scale = "" if record.scale == "laptop" else f" (scale {record.scale})"
-            verdict = marked(record.verdict, *record.rules) + scale
-        place = re.split("[:,]", claim.title)[0]
+            here, verdict = record.headline, record.shown + scale
+        place = re.split("[:,]", claim.title)[0].removeprefix("The ")
         lines.append(f"| [{place}][{claim.name}] | {claim.short} | {here} | {verdict} |")
-    return [*lines, "", *late_note()]
+    return [*lines, "", *wrapped(fresh_note()[0])]
+
+
+def coverage() -> list[str]:
+    """What is covered, and what is not."""
+    known = records()
+    rules = [rule for name, claim in CLAIMS.items() for rule in (known[name].rules if name in known else claim.rules)]
+    verdicts = Counter(rule.verdict if isinstance(rule, RuleRecord) else "not run" for rule in rules)
+    judged = [rule for rule in rules if isinstance(rule, RuleRecord) and rule.verdict in JUDGED]
+    counts = ", ".join(f"{number} {word}" for word in (*JUDGED, "not run") if (number := verdicts[word]))
+    thin = sum(rule.seeds == 1 for rule in judged)
+    waiting = [f"`{name}`" for name in CLAIMS if name not in known or known[name].verdict == "not run"]
+    lines = [f"- Covered: {len(CLAIMS)} claims with {len(rules)} rules: {counts}."]
+    lines += [f"- Of the {len(judged)} rules that were judged, {thin} rest on one seed and {sum(rule.fresh for rule in judged)} are fresh."]
+    lines += [f"- Not run yet: {', '.join(waiting)}."] if waiting else []
+    lines += ["- Not covered, because no claim tests it:"]
+    lines += [f"  - {text}{';' if text is not WITHOUT_A_CLAIM[-1] else '.'}" for text in WITHOUT_A_CLAIM]
+    return ["", *(row for line in lines for row in _bullet(line)), ""]
+
+
+def _bullet(line: str) -> list[str]:
+    indent = "    " if line.startswith("  ") else "  "
+    return wrapped(line.strip(), indent[2:], indent)
 
 
 def links(page: str) -> list[str]:
@@ -89,14 +110,8 @@ def links(page: str) -> list[str]:
     return [f"[{name}]: {page}#{name}" for name in CLAIMS]
 
 
-def missing(claim: Claim) -> str:
-    """Say why there is no record."""
-    return "needs a GPU" if claim.name in NEEDS_A_GPU else "not run yet"
-
-
-def command(claim: Claim, scale: Scale | None = None) -> str:
-    """Return the command for a claim, at the given scale or at the smallest one that is judged."""
-    scale = scale or ("paper" if claim.name in NEEDS_A_GPU else "laptop")
+def command(claim: Claim, scale: Scale = "laptop") -> str:
+    """What repeats it."""
     return f"highway reproduce {claim.name}" + ("" if scale == "laptop" else f" --scale {scale}")
 
 
@@ -110,40 +125,38 @@ def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
 def section(claim: Claim) -> list[str]:
     """Return the section about a claim, with its numbers, rules and figures."""
     lines = [f'<a id="{claim.name}"></a>', "", f"## {claim.title}", "", *wrapped(claim.paper), ""]
-    record = load_claim(RESULTS / claim.name)
+    record = records().get(claim.name)
     if record is None:
-        why = claim.notes["laptop"].rstrip(".") if claim.name in NEEDS_A_GPU else "not run yet"
-        return [*lines, *wrapped(f"{sentence(why)}. Command: `{command(claim)}`."), ""]
+        return [*lines, *wrapped(f"Not run yet. Command: `{command(claim)}`."), "", *_rule_texts(claim), ""]
     runs = f"{len(record.runs)} run{'s' if len(record.runs) > 1 else ''}"
     before = f", {record.made_before} of which were made before the rules were written" if record.made_before else ""
-    verdict = f"**{marked(record.verdict, *record.rules)}**" + (f", {counts(record)}" if len(record.rules) > 1 else "")
-    lines += [*wrapped(f"Verdict: {verdict} (scale {record.scale}, {runs}{before})."), ""]
+    lines += [*wrapped(f"Verdict: **{record.shown}** (scale {record.scale}, {runs}{before})."), ""]
     lines += [*wrapped(f"- Setting: {sentence(record.note)}", rest="  ")] if record.note else []
     lines += [*wrapped(f"- Known when the rules were written: {claim.seen}.", rest="  ")] if claim.seen else []
     lines += [f"- Repeat it: `{command(claim, record.scale)}`. Record: [results/{claim.name}](../results/{claim.name}).", ""]
     if record.rows:
         lines += [f"| | {claim.source} | here |", "|---|---|---|", *map(_row, record.rows), ""]
-    lines += [f"Finding{'s' if len(record.rules) > 1 else ''}:", ""]
+    lines += [f"Rule{'s' if len(record.rules) > 1 else ''}:", ""]
     for rule in record.rules:
         lines += finding(rule, claim.source)
     lines.append("")
+    if record.verdict == "not run":  # figures of runs that were judged by other rules
+        return lines
     for name in record.figures:
         lines += [f"![{claim.name}: {Path(name).stem}](../results/{claim.name}/figures/{name})", ""]
     return lines
 
 
-def counts(record: ClaimRecord) -> str:
-    """Say how many findings of a claim have each verdict."""
-    verdicts = [rule.verdict for rule in record.rules]
-    order = ("reproduced", "partly", "not reproduced", "not run", "not judged")
-    words = [f"{verdicts.count(word)} {word}" for word in order if word in verdicts]
-    return f"of {len(verdicts)} findings " + ", ".join(words)
+def _rule_texts(claim: Claim) -> list[str]:
+    """The rules by which it will be judged."""
+    return [line for rule in claim.rules for line in wrapped(f"- **{rule.name}**: {rule.text}.", rest="  ")]
 
 
 def finding(rule: RuleRecord, source: str) -> list[str]:
-    """Return the lines about a rule: what the paper says, when it counts as reproduced, and what was found."""
-    lines = [f"- **{rule.name}**: {marked(rule.verdict, rule)}"]
-    for word, text in ((source, rule.paper), ("rule", rule.text), ("here", rule.found)):
+    """A rule: what the paper says, when that is reproduced, and what was found."""
+    lines = [f"- **{rule.name}**: {rule.shown}"]
+    here = (("here", rule.found),) if rule.verdict != "not run" else ()
+    for word, text in ((source, rule.paper), ("rule", rule.text), *here):
         lines += wrapped(f"{sentence(word)}: {text}.", "  - ", "    ")
     return lines
 
@@ -158,8 +171,8 @@ def _row(row: RowRecord) -> str:
 
 
 def page() -> str:
-    """Return docs/RESULTS.md."""
-    lines = [*overview(), "", *links(""), ""]
+    """docs/RESULTS.md."""
+    lines = [*coverage(), *overview(), "", *links(""), "", *GUIDE.splitlines()]
     for claim in CLAIMS.values():
         lines += section(claim)
     return HEAD + "\n".join(lines).rstrip() + "\n"

@@ -19,6 +19,7 @@ from highwaynet.experiments.claim_records import load_claim, load_plan
 from highwaynet.experiments.pool import key_of
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import judged, stored_evidence
+from highwaynet.experiments.specs import FIRST_SEED
 from highwaynet.networks.build import count_parameters
 from highwaynet.networks.description import describe
 from highwaynet.networks.presets import PRESETS
@@ -214,26 +215,18 @@ def test_a_table_of_results_is_put_between_its_marks() -> None:
     assert RESULTS["readme"]("no marks\n") == "no marks\n"
 
 
-@pytest.mark.parametrize(("known", "note", "word"), [((True, True), [], "partly"), ((True, False), ["¹ By a rule"], "partly¹")])
-def test_rules_that_were_written_late_are_marked(
-    known: tuple[bool, bool], note: list[str], word: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All rules are late at present: one sentence says so, and no verdict is marked."""
+def test_verdicts_say_if_they_are_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     record = load_claim(ROOT / "results" / "fig1")
     assert record
-    assert RESULTS["late_note"]() == ["All rules were written, or changed, when these or similar runs were known."]
-    assert RESULTS["marked"]("partly", *record.rules) == "partly"
-    rules = [rule.model_copy(update={"written_before": before}) for rule, before in zip(record.rules, known, strict=False)]
-    changed = record.model_copy(update={"rules": tuple(rules)})
-    monkeypatch.setitem(RESULTS["late_note"].__globals__, "records", lambda: {"fig1": changed})
-    assert [line[: len("¹ By a rule")] for line in RESULTS["late_note"]()] == note
-    assert RESULTS["marked"]("partly", *rules) == word
-    assert RESULTS["marked"]("not run", *rules) == "not run"
-
-
-@pytest.mark.parametrize("name", CLAIMS)
-def test_claims_that_need_a_gpu_are_those_without_runs_on_a_laptop(name: str) -> None:
-    assert (name in RESULTS["NEEDS_A_GPU"]) == (not CLAIMS[name].plan("laptop", None))
+    old = record.model_copy(update={"rules": tuple(rule.model_copy(update={"fresh": False}) for rule in record.rules)})
+    new = record.model_copy(update={"rules": tuple(rule.model_copy(update={"fresh": True, "seeds": 3}) for rule in record.rules)})
+    for changed, word, note in ((old, "", "No verdict is fresh yet"), (new, " (fresh)", "Fresh: the rules were committed")):
+        monkeypatch.setitem(RESULTS["overview"].__globals__, "records", lambda known={"fig1": changed}: known)
+        line = next(line for line in RESULTS["overview"]() if line.startswith("| [Figure 1]"))
+        assert f"| {record.headline} | {changed.verdict}{word}" in line
+        assert RESULTS["overview"]()[-1].startswith(note)
+        assert f"{sum(rule.fresh for rule in changed.rules)} are fresh." in "\n".join(RESULTS["coverage"]())
+        assert "Not run yet: `convergence`, `carry`" in "\n".join(RESULTS["coverage"]()), "claims without a record"
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: folder.name)
@@ -242,9 +235,10 @@ def test_records_of_claims_follow_from_what_is_stored_with_them(folder: Path) ->
     assert record
     assert plan
     claim, evidence = CLAIMS[record.claim], stored_evidence(folder, record)
-    planned = {run.label: key_of(run.spec) for run in claim.plan(record.scale, None)}
     assert plan.runs == {run.label: key_of(run.spec) for run in evidence}, "what was run is what had been planned"
-    assert plan.runs == planned, "what would be run now is what was run"
+    if any(rule.fresh for rule in record.rules):
+        assert all(run.spec.seed >= FIRST_SEED for run in evidence)
+        assert plan.commit
     again = judged(claim, evidence, plan)
     assert again.model_copy(update={"figures": record.figures}) == record
     assert all((folder / "figures" / name).is_file() for name in record.figures)
@@ -295,7 +289,7 @@ def test_parameter_counts_in_the_table_of_networks() -> None:
 PUBLISHED = {
     "mnist-highway-16": "99.43 (99.40 ± 0.03) %, 300 epochs",
     "mnist-highway-32": "99.55 (99.54 ± 0.02) %, 300 epochs",
-    "highway-a": "89.18 %, 400 epochs",
+    "highway-a": "89.18 %",
     "resnet-20": "91.25 % (He et al.), 164 epochs",
 }
 

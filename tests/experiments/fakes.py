@@ -113,9 +113,19 @@ def evaluation(accuracy: float) -> dict[str, EvaluationRecord]:
 
 
 def gates(
-    *, fell: float = 0.8, opened: int = 2, active: float = 0.9, early: float = 0.9, first: int = 15, rises: bool = True
+    *,
+    fell: float = 0.8,
+    opened: int = 2,
+    active: float = 0.9,
+    early: float = 0.9,
+    first: int = 15,
+    rises: bool = True,
+    everywhere: float = 0.01,
 ) -> GatesRecord:
-    """Shares of biases that fell and of gates active on average; a sample that opens so many, and its change in the first layers."""
+    """Shares of biases that fell and of gates active on average; a sample that opens this many, and its change in the first layers.
+
+    Over all samples, the share `everywhere` of the gates is open.
+    """
     size = LAYERS * BLOCKS
     bias = np.where(np.arange(size) < fell * size, -2.5, -1.5).reshape(BLOCKS, LAYERS).T + 0.001 * np.arange(LAYERS)[:, None] * rises
     sample = np.where(np.arange(size) < opened, 0.9, 0.01).reshape(LAYERS, BLOCKS)
@@ -130,22 +140,23 @@ def gates(
         sample=0,
         sample_gates=sample,
         sample_outputs=np.repeat(np.cumsum(steps)[:, None], BLOCKS, axis=1),
-        open_share=np.full(LAYERS, 0.01),
+        open_share=np.full(LAYERS, everywhere),
         closed_share=np.full(LAYERS, 0.9),
         sparsity=np.linspace(0.8, 1, 7),
     )
 
 
-def routing(*, static: float = 0.5, early: float = 0.9) -> RoutingRecord:
-    """Training accuracy 0.9, or this with gates at their mean; classes differ in the first 15 layers by this share."""
+def routing(*, static: float = 0.5, early: float = 0.9, sparse: bool = False) -> RoutingRecord:
+    """Accuracy 0.9, or this with gates at their mean; classes differ in the first 15 layers by this share, perhaps in one block."""
     layers = np.where(np.arange(LAYERS) < 15, math.sqrt(early / 15), math.sqrt((1 - early) / (LAYERS - 15)))
     signs = np.array([(-1) ** number for number in range(10)])
+    blocks = np.eye(BLOCKS)[0] if sparse else np.ones(BLOCKS)
     return RoutingRecord(
         **ORIGIN,
         class_names=tuple(map(str, range(10))),
         class_samples=(100,) * 10,
         mean=np.full((LAYERS, BLOCKS), 0.5),
-        class_mean=0.5 + signs[:, None, None] * np.repeat(layers[:, None], BLOCKS, axis=1)[None],
+        class_mean=0.5 + signs[:, None, None] * (layers[:, None] * blocks)[None],
         distance=np.ones((10, 10)) - np.eye(10),
         input_share=np.full(LAYERS, 0.5),
         class_share=np.full(LAYERS, 0.5),

@@ -1,5 +1,6 @@
 """plan.json and record.json."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from highwaynet.experiments.claim_records import (
     rule_texts,
     save,
 )
+from highwaynet.experiments.claims import Verdict, overall
 from highwaynet.experiments.registry import CLAIMS
 
 FIG2 = CLAIMS["fig2"]
@@ -35,8 +37,9 @@ def record() -> ClaimRecord:
         title="t",
         paper="p",
         scale="laptop",
-        verdict="partly",
-        rules=(RuleRecord(**rule.model_dump(), verdict="partly", found="61,7 ± 0.3 → ×", written_before=True),),
+        verdict="1 of 2 reproduced",
+        headline="61,7 %",
+        rules=(RuleRecord(**rule.model_dump(), verdict="reproduced", found="61,7 ± 0.3 → ×", seeds=1, fresh=True),),
         rows=(RowRecord(what="w", paper="p", here="h"),),
         runs=(RunRecord(label="mnist", status="diverged", epochs=0),),
         made_before=1,
@@ -62,9 +65,41 @@ def test_damaged_ones_are_named(tmp_path: Path) -> None:
     (tmp_path / PLAN).write_text('{"claim": "fig2"')
     with pytest.raises(InputError, match=r"plan\.json is damaged"):
         load_plan(tmp_path)
-    (tmp_path / RECORD).write_text(record().model_dump_json().replace('"partly"', '"splendid"'))
-    with pytest.raises(InputError, match=r"record\.json is damaged: verdict"):
+    (tmp_path / RECORD).write_text(record().model_dump_json().replace('"reproduced"', '"splendid"'))
+    with pytest.raises(InputError, match=r"record\.json is damaged: rules\.0\.verdict"):
         load_claim(tmp_path)
+
+
+@pytest.mark.parametrize(("before", "now"), [("reproduced", "reproduced"), ("partly", "not judged"), ("not reproduced", "differs")])
+def test_records_of_older_versions_are_read(before: str, now: str, tmp_path: Path) -> None:
+    rule = {"name": "n", "paper": "p", "text": "t", "verdict": before, "found": "f", "written_before": True}
+    old = json.loads(record().model_dump_json()) | {"rules": [rule], "verdict": before}
+    del old["headline"]
+    (tmp_path / RECORD).write_text(json.dumps(old))
+    read = load_claim(tmp_path)
+    assert read
+    assert (read.rules[0].verdict, read.rules[0].fresh, read.rules[0].seeds, read.headline) == (now, False, 0, "")
+    (tmp_path / PLAN).write_text(plan().model_dump_json(exclude={"commit"}))
+    assert load_plan(tmp_path) == plan()
+
+
+@pytest.mark.parametrize(
+    ("rules", "shown"),
+    [
+        ([("reproduced", 1, False)], "reproduced, one seed"),
+        ([("not reached", 3, False)], "not reached at this budget"),
+        ([("reproduced", 3, True), ("reproduced", 3, True)], "reproduced (fresh)"),
+        ([("reproduced", 3, True), ("differs", 1, False)], "1 of 2 reproduced, 1 with one seed"),
+        ([("reproduced", 1, True), ("not run", 0, False)], "1 of 2 reproduced (fresh), one seed"),
+        ([("not run", 0, False)], "not run"),
+    ],
+)
+def test_verdicts_as_tables_show_them(rules: list[tuple[Verdict, int, bool]], shown: str) -> None:
+    made = tuple(RuleRecord(name="n", paper="p", text="t", verdict=word, found="f", seeds=seeds, fresh=new) for word, seeds, new in rules)
+    verdict = overall([rule.verdict for rule in made])
+    assert record().model_copy(update={"rules": made, "verdict": verdict}).shown == shown
+    if len(made) == 1:
+        assert made[0].shown == shown
 
 
 def test_folders_that_are_somebody_else_s(tmp_path: Path) -> None:

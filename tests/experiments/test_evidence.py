@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.fakes import DIVERGED, Fake, evaluation, evidence_of
+from experiments.fakes import DIVERGED, Fake, evaluation, evidence_of, mnist_spec
 from highwaynet.analysis.analysis_records import FlowRecord, GatesRecord
 from highwaynet.base.errors import InputError
 from highwaynet.experiments.evidence import RunEvidence, ask, kept_of, needs_data
@@ -24,6 +24,27 @@ def test_labels_end_in_a_number_or_not_at_all(tmp_path: Path) -> None:
     assert "left-highway-10" in evidence
     assert "right" not in evidence
     assert evidence["left-highway-10"].label == "left-highway-10"
+
+
+def test_runs_by_seed(tmp_path: Path) -> None:
+    labels = ["right-plain-10-0-101", "right-plain-10-0-102", "right-plain-10-3-101", "w-1", "w-2", "old", "right-plain-10-0-1-2"]
+    evidence = evidence_of(tmp_path, dict.fromkeys(labels, Fake()))
+    groups = evidence.by_seed("right-plain-10", ranked=True)
+    assert {seed: [run.label for run in runs] for seed, runs in groups.items()} == {
+        (101,): ["right-plain-10-0-101", "right-plain-10-3-101"],
+        (102,): ["right-plain-10-0-102"],
+    }
+    assert list(evidence.by_seed("w")) == [(1,), (2,)]
+    assert list(evidence.by_seed("old")) == [()], "labels of older records"
+    assert evidence.by_seed("missing") == {}
+
+
+def test_seeds_are_counted_for_each_setting(tmp_path: Path) -> None:
+    specs = {f"{width}-{seed}": mnist_spec(width=width).model_copy(update={"seed": seed}) for width, seed in ((5, 1), (5, 2), (6, 1))}
+    evidence = evidence_of(tmp_path, dict.fromkeys(specs, Fake()), specs=specs)
+    assert evidence.seeds_of(evidence.labelled("5")) == 2
+    assert evidence.seeds_of(evidence) == 1, "the smallest number"
+    assert evidence.seeds_of([]) == 0
 
 
 def test_the_best_loss_is_the_lowest_and_none_where_it_diverged(tmp_path: Path) -> None:

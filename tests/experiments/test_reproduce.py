@@ -20,7 +20,7 @@ from highwaynet.experiments.pool import Pool, key_of
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import judged, prepare, reproduce, stored_evidence
 from highwaynet.experiments.runner import Standing
-from highwaynet.experiments.specs import over_seeds, run_spec
+from highwaynet.experiments.specs import over_seeds, run_spec, seeds_at
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.spec import RunSpec, with_training
@@ -46,7 +46,7 @@ def plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
     wild = {"name": "fc-plain", "depth": 30, "width": 12, "activation": "relu", "init": "he"}
     network, training = {"name": "fc-highway", "depth": 3, "width": 5}, {"epochs": 1, "batch_size": 128}
     return (
-        *over_seeds("tame", network, "digits", training, seeds or 1, ("evaluation", "flow")),
+        *over_seeds("tame", network, "digits", training, seeds_at("smoke", seeds or 1), ("evaluation", "flow")),
         Run("wild", run_spec(wild, "digits", {"epochs": 2, "learning_rate": 1e5}), ("evaluation",)),
     )
 
@@ -58,7 +58,11 @@ def draw(evidence: Evidence) -> Any:
 
 
 def by_accuracy(evidence: Evidence) -> Outcome:
-    return Outcome("partly", f"accuracy {evidence['tame-1'].test.accuracy}, wild {evidence['wild'].status}")
+    return Outcome(
+        "differs",
+        f"accuracy {evidence['tame-1'].test.accuracy}, wild {evidence['wild'].status}",
+        evidence.seeds_of(evidence.labelled("tame")),
+    )
 
 
 CLAIM = Claim(
@@ -70,6 +74,7 @@ CLAIM = Claim(
     draw,
     lambda evidence: [Row("runs", "2", str(len(list(evidence))))],
     {"laptop": "a note"},
+    headline=lambda evidence: "one tame run",
 )
 
 
@@ -86,6 +91,7 @@ def train_here(runs: list[Run], pool: Pool, workers: int, show: Callable[[Standi
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "run_all", train_here)
+    monkeypatch.setattr(module, "frozen_commit", lambda: "c0ffee")
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +100,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "run_all", train_here)
+        patch.setattr(module, "frozen_commit", lambda: "c0ffee")
         reproduce(prepare(CLAIM, "laptop", None, out, []), 1, Silent())
     return out
 
@@ -117,8 +124,10 @@ def test_what_is_in_the_folder(made: Path) -> None:
     record = load_claim(made / "toy")
     assert record
     assert [(run.label, run.status, run.epochs) for run in record.runs] == [("tame-1", "finished", 1), ("wild", "diverged", 0)]
-    assert (record.verdict, record.made_before, record.note, record.figures) == ("partly", 0, "a note", ("curves.png",))
-    assert record.rules[0].written_before
+    assert (record.verdict, record.made_before, record.note, record.figures) == ("differs", 0, "a note", ("curves.png",))
+    assert record.headline == "one tame run"
+    assert record.rules[0].fresh
+    assert record.shown == "differs (fresh), one seed"
     assert [row.here for row in record.rows] == ["2"]
 
 
@@ -215,11 +224,57 @@ def test_a_rule_that_was_changed_after_the_runs_is_marked(made: Path, tmp_path: 
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     lenient = dataclasses.replace(CLAIM, rules=(dataclasses.replace(CLAIM.rules[0], text="whatever comes"),))
     record = reproduce(prepare(lenient, "laptop", None, tmp_path, []), 1, Silent())
-    assert not record.rules[0].written_before
+    assert not record.rules[0].fresh
     assert load_plan(tmp_path / "toy") == load_plan(made / "toy")
     record = reproduce(prepare(lenient, "laptop", 2, tmp_path, []), 1, Silent())
-    assert not record.rules[0].written_before, "not before the old runs"
+    assert not record.rules[0].fresh, "not before the old runs"
     assert load_plan(tmp_path / "toy").there == ("tame-1", "wild")  # type: ignore[union-attr]
+
+
+def test_without_a_commit_nothing_is_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "frozen_commit", lambda: None)
+    record = reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    assert not record.rules[0].fresh
+    assert load_plan(tmp_path / "toy").commit is None  # type: ignore[union-attr]
+
+
+def test_a_plan_without_runs_is_written_again_with_the_rules_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "run_all", stop)
+        patch.setattr(module, "frozen_commit", lambda: None)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    strict = dataclasses.replace(CLAIM, rules=(dataclasses.replace(CLAIM.rules[0], text="something else"),))
+    record = reproduce(prepare(strict, "laptop", None, tmp_path, []), 1, Silent())
+    assert record.rules[0].fresh
+    assert load_plan(tmp_path / "toy").commit == "c0ffee"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("commit", "fresh"), [("c0ffee", True), ("another", False), (None, False)])
+def test_runs_that_another_claim_planned_under_the_same_commit_are_fresh_too(
+    commit: str | None, fresh: bool, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr(module, "frozen_commit", lambda: commit)
+    sharing = dataclasses.replace(CLAIM, name="sharing")
+    record = reproduce(prepare(sharing, "laptop", None, tmp_path, []), 1, Silent())
+    assert [rule.fresh for rule in record.rules] == [fresh]
+    assert record.made_before == (0 if fresh else 2)
+
+
+def test_runs_with_other_settings_than_the_claim_has_now_are_not_described_by_its_note(made: Path) -> None:
+    record, before = load_claim(made / "toy"), load_plan(made / "toy")
+    assert record
+    assert before
+    longer = dataclasses.replace(CLAIM, plan=lambda scale, seeds: CLAIM.plan(scale, seeds)[:1])
+    again = judged(longer, stored_evidence(made / "toy", record), before)
+    assert (
+        again.note
+        == "runs of an earlier plan, with other settings than the claim has now: 1 of 1 epochs on digits, 1 of 2 epochs on digits."
+    )
 
 
 def test_other_settings_under_the_same_label_are_another_plan(made: Path, tmp_path: Path) -> None:
@@ -298,8 +353,6 @@ def test_two_do_not_write_to_a_folder_at_once(made: Path, tmp_path: Path, monkey
 def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="toy is not run at scale paper: choose another one with --scale"):
         prepare(CLAIM, "paper", None, tmp_path, [])
-    with pytest.raises(InputError, match=r"--seeds 3: fig2 has fixed seeds at scale smoke; omit --seeds"):
-        prepare(CLAIMS["fig2"], "smoke", 3, tmp_path, [])
     monkeypatch.setenv("HIGHWAYNET_DATA", str(tmp_path / "nothing"))
     for name in ("fig2", "table1", "thousand", "initialisation", "report2016", "report2021"):
         with pytest.raises(InputError, match="not found below"):

@@ -41,7 +41,7 @@ def reproduce_command(
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Reproduce a figure or table of the paper: train its networks, compare the numbers, draw the figure, and judge by fixed rules.
+    """Repeat a figure or table of the paper: its runs, its numbers beside ours, its figure, and verdicts by rules that are written first.
 
     The rules are stored before the runs. After Ctrl-C, a crash or a reboot, the same command continues. Claims share runs with the same
     settings.
@@ -133,7 +133,7 @@ def _list(out: Path, *, as_json: bool) -> None:
     for name, scale in product(CLAIMS, SCALES):
         try:
             if record := load_claim(out / folder_name(name, scale)):
-                found[name][scale] = record.verdict
+                found[name][scale] = record.shown
         except InputError:
             found[name][scale] = "damaged record"
     if as_json:
@@ -155,12 +155,11 @@ def _show(record: "ClaimRecord", source: str, folder: Path) -> None:
     rules, text = [], ""
     for rule in record.rules:
         same, text = rule.text == text, rule.text
-        rules.append([f"{rule.name}: {rule.paper}\nrule: {'the same' if same else text}\n", rule.found, rule.verdict])
-    print_table([(source, "left"), ("here", "left"), ("", "whole")], rules)
-    console.print(f"verdict: {record.verdict} (scale {record.scale})", soft_wrap=True)
-    if late := sum(not rule.written_before for rule in record.rules):
-        text = "were written or changed when these or similar runs were already known"
-        console.print(f"rules: {late} of {len(record.rules)} {text}", soft_wrap=True)
+        rules.append([f"{rule.name}: {rule.paper}\nrule: {'the same' if same else text}\n", rule.found, rule.shown])
+    print_table([(source, "left"), ("here", "left"), ("", "left")], rules)
+    console.print(f"verdict: {record.shown} (scale {record.scale})", soft_wrap=True)
+    if any(rule.fresh for rule in record.rules):
+        console.print("fresh: the rule was committed before the runs, and their seeds had not been used before", soft_wrap=True)
     if record.note:
         console.print(f"note: {record.note}", soft_wrap=True)
     for name in record.figures:

@@ -1,7 +1,9 @@
 """Records of a claim: the rules before the runs, and the results. Nothing in them depends on the clock."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import model_validator
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import is_leftover, read_text, write_atomically
@@ -10,6 +12,8 @@ from highwaynet.experiments.claims import Claim, Scale, Verdict
 from highwaynet.experiments.pool import RUNS
 
 PLAN, RECORD = "plan.json", "record.json"
+JUDGED = ("reproduced", "differs", "not reached")
+"""Verdicts that runs decided."""
 
 
 class RuleText(Spec):
@@ -37,7 +41,9 @@ class PlanRecord(Spec):
     runs: dict[str, str]
     """For each run, by label, a checksum of what it computes."""
     there: tuple[str, ...]
-    """Runs that existed before this was written, made for another claim or purpose."""
+    """Those that were made or begun before the rules were known, for another claim or purpose."""
+    commit: str | None = None
+    """The last git commit that changed the claims; None if they had changes that were not committed, or were not in a checkout."""
 
 
 class RunRecord(Spec):
@@ -57,9 +63,26 @@ class RuleRecord(RuleText):
     verdict: Verdict
     """The verdict."""
     found: str
-    """The numbers that decided."""
-    written_before: bool
-    """Whether plan.json had the rule in this form before any of the runs was made."""
+    """The numbers that decide."""
+    seeds: int = 0
+    """With how many seeds the networks were trained on which it rests."""
+    fresh: bool = False
+    """Whether it was committed like this before any of the runs was made; their seeds had not been used before."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, values: Any) -> Any:
+        """Records of older versions had other verdicts, by rules with three outcomes."""
+        if not isinstance(values, dict) or "written_before" not in values:
+            return values
+        kept = {name: value for name, value in values.items() if name != "written_before"}
+        known = {"partly": "not judged", "not reproduced": "differs"}
+        return kept | {"verdict": known.get(values.get("verdict", ""), values.get("verdict"))}
+
+    @property
+    def shown(self) -> str:
+        """The verdict as tables show it."""
+        return _shown(self.verdict, fresh=self.fresh, thin="one seed" if self.seeds == 1 else "")
 
 
 class RowRecord(Spec):
@@ -85,9 +108,11 @@ class ClaimRecord(Spec):
     paper: str
     """What the paper says."""
     scale: Scale
-    """The scale at which it was run."""
-    verdict: Verdict
-    """The verdict on the claim."""
+    """How large it was run."""
+    verdict: str
+    """All rules together: the verdict that all of them have, or how many are reproduced."""
+    headline: str = ""
+    """What the runs show, in a few words."""
     rules: tuple[RuleRecord, ...]
     """The rules and their verdicts."""
     rows: tuple[RowRecord, ...]
@@ -101,6 +126,20 @@ class ClaimRecord(Spec):
     figures: tuple[str, ...]
     """Files in figures/."""
 
+    @property
+    def shown(self) -> str:
+        """The verdict as tables show it."""
+        judged = [rule for rule in self.rules if rule.verdict in JUDGED]
+        single = sum(rule.seeds == 1 for rule in judged)
+        thin = "" if not single else "one seed" if single == len(judged) else f"{single} with one seed"
+        return _shown(self.verdict, fresh=bool(judged) and all(rule.fresh for rule in judged), thin=thin)
+
+
+def _shown(verdict: str, *, fresh: bool, thin: str) -> str:
+    """A verdict in words, with what is to be known about its evidence."""
+    words = "not reached at this budget" if verdict == "not reached" else verdict
+    return words + (" (fresh)" if fresh else "") + (f", {thin}" if thin else "")
+
 
 def rule_texts(claim: Claim) -> tuple[RuleText, ...]:
     """Return the current rules of a claim."""
@@ -113,19 +152,19 @@ def save(folder: Path, name: str, record: Spec) -> None:
 
 
 def load_plan(folder: Path) -> PlanRecord | None:
-    """Read plan.json; None if there is none."""
+    """What was decided before the runs; None if nothing was."""
     path = folder / PLAN
     return parsed(PlanRecord, read_text(path), str(path)) if path.is_file() else None
 
 
 def load_claim(folder: Path) -> ClaimRecord | None:
-    """Read record.json; None if there is none."""
+    """What a claim came to; None if it was not run."""
     path = folder / RECORD
     return parsed(ClaimRecord, read_text(path), str(path)) if path.is_file() else None
 
 
 def check_folder(folder: Path, claim: Claim, scale: Scale) -> None:
-    """Raise InputError if a folder cannot be used for this claim at this scale."""
+    """Raise InputError if a folder cannot be this claim's at this scale."""
     for path in (folder, folder.parent, folder.parent / RUNS):
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a file: name another folder with --out")

@@ -5,7 +5,8 @@ numbers and figures see only the evidence: what is kept of the runs.
 """
 
 import math
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
-Verdict = Literal["reproduced", "partly", "not reproduced", "not run", "not judged"]
+Verdict = Literal["reproduced", "differs", "not reached", "not run", "not judged"]
+"""differs: the numbers say otherwise. not reached: below the paper's number, with a smaller budget. not judged: scale smoke."""
 Analysis = Literal["evaluation", "gates", "routing", "flow", "lesions"]
 
 
@@ -40,19 +42,21 @@ class Outcome:
 
     verdict: Verdict
     found: str
-    """The numbers that decided."""
+    """The numbers that decide."""
+    seeds: int = 0
+    """With how many seeds the networks were trained on which it rests; 0 if none was."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When a finding of the paper counts as reproduced. Written before the runs, and stored with them."""
+    """When a finding of the paper counts as reproduced: yes or no. Written before the runs, and stored with them."""
 
     name: str
     """A short name, for tables."""
     paper: str
     """What the paper says."""
     text: str
-    """When this counts as reproduced, and when as partly reproduced."""
+    """When that is reproduced."""
     judge: Callable[["Evidence"], Outcome]
 
 
@@ -84,7 +88,7 @@ class Claim:
     paper: str
     """What the paper says, in a sentence."""
     plan: Callable[[Scale, int | None], tuple[Run, ...]]
-    """Returns the runs at a scale with this many seeds (None: the default number); empty if the claim is not run at this scale."""
+    """The runs at a scale, with this many seeds of each network (None: as many as usual); empty if it is not run at this scale."""
     rules: tuple[Rule, ...]
     draw: Callable[["Evidence"], Mapping[str, tuple["Figure", str]]]
     """Draws figures; returns them with their captions, by file name."""
@@ -95,53 +99,63 @@ class Claim:
     source: str = "the paper"
     """The publication that makes the claim."""
     seen: str = ""
-    """Similar runs that were known when the rules were written, and may have influenced them."""
+    """Similar runs, with other seeds, that were known when the rules were written, so that they may have shaped them."""
     short: str = ""
     """The claim in a few words, for the table of all claims."""
     headline: Callable[["Evidence"], str] = _no_headline
     """Returns the result in a few words, for the same table."""
 
 
-def overall(verdicts: list[Verdict]) -> Verdict:
-    """Combine the verdicts on the rules of a claim to one.
+NOT_RUN = Outcome("not run", "not run")
 
-    >>> overall(["reproduced", "reproduced"]), overall(["reproduced", "not run"]), overall(["not reproduced", "not reproduced"])
-    ('reproduced', 'partly', 'not reproduced')
+
+def overall(verdicts: Sequence[Verdict]) -> str:
+    """The verdict on a claim from those on its rules: the word that all of them have, or how many are reproduced.
+
+    >>> overall(["reproduced", "reproduced"]), overall(["reproduced", "differs", "not run"]), overall(["not run", "not run"])
+    ('reproduced', '1 of 3 reproduced', 'not run')
     """
-    run = [verdict for verdict in verdicts if verdict != "not run"]
-    if not run:
-        return "not run"
-    if set(verdicts) == {"reproduced"}:
-        return "reproduced"
-    return "not reproduced" if set(run) == {"not reproduced"} else "partly"
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    return f"{verdicts.count('reproduced')} of {len(verdicts)} reproduced"
 
 
-def at_least(value: float, whole: float, part: float) -> Verdict:
-    """Return reproduced from `whole` on, partly from `part` on."""
-    return "reproduced" if value >= whole else "partly" if value >= part else "not reproduced"
+def decided(holds: bool, found: str, seeds: int, *, small_budget: bool = False) -> Outcome:
+    """What a rule came to that was judged: reproduced if it holds; if not, not reached with a smaller budget than the paper's.
 
-
-def at_most(value: float, whole: float, part: float) -> Verdict:
-    """Return reproduced up to `whole`, partly up to `part`."""
-    return at_least(-value, -whole, -part)
-
-
-def counted(holds: list[bool], partly: int = 1) -> Verdict:
-    """Return reproduced if all conditions hold, partly if at least `partly` of them do, not run if there are none.
-
-    >>> counted([True, True]), counted([True, False]), counted([False, False]), counted([])
-    ('reproduced', 'partly', 'not reproduced', 'not run')
+    >>> decided(True, "5", 1).verdict, decided(False, "5", 1).verdict, decided(False, "5", 1, small_budget=True).verdict
+    ('reproduced', 'differs', 'not reached')
     """
-    return at_least(sum(holds), len(holds), partly) if holds else "not run"
+    return Outcome("reproduced" if holds else "not reached" if small_budget else "differs", found, seeds)
 
 
-def at_best_partly(verdict: Verdict) -> Verdict:
-    """Limit a verdict to partly, for evidence or measures that do not support more.
+def most(holds: Sequence[bool]) -> bool:
+    """Whether something holds with more than half of the seeds.
 
-    >>> at_best_partly("reproduced"), at_best_partly("not reproduced")
-    ('partly', 'not reproduced')
+    >>> most([True, True, False]), most([True, False]), most([])
+    (True, False, False)
     """
-    return "partly" if verdict == "reproduced" else verdict
+    return 2 * sum(holds) > len(holds)
+
+
+def with_seeds(holds: Sequence[bool]) -> str:
+    """With how many seeds something holds; empty if there is one seed, whose numbers say it.
+
+    >>> with_seeds([True, True, False]), with_seeds([True])
+    ('with 2 of 3 seeds: ', '')
+    """
+    return f"with {sum(holds)} of {len(holds)} seeds: " if len(holds) > 1 else ""
+
+
+def spread(values: Sequence[float], text: Callable[[float], str]) -> str:
+    """The median of numbers, one for each seed, and their range in words.
+
+    >>> spread([3.0, 1.0, 2.0], "{:g}".format), spread([1.0], "{:g}".format)
+    ('2 (1 to 3)', '1')
+    """
+    if len(set(values)) == 1:
+        return text(values[0])
+    return f"{text(statistics.median(values))} ({text(min(values))} to {text(max(values))})"
 
 
 def ratio(loss: float, other: float) -> float:

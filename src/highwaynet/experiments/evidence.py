@@ -1,7 +1,9 @@
 """Evidence: what rules and figures see of runs, which is specs, curves and records, but no weights."""
 
 import math
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Literal
 
@@ -105,12 +107,34 @@ class Evidence:
         return iter(self._runs.values())
 
     def labelled(self, beginning: str) -> list[RunEvidence]:
-        """Return the runs whose label is `beginning`, or `beginning`, a dash and a number (of a seed or a trial)."""
-        return [
-            run
-            for label, run in self._runs.items()
-            if label == beginning or (label.startswith(f"{beginning}-") and label.removeprefix(f"{beginning}-").isdecimal())
-        ]
+        """The runs whose label is this word, or this word and one or two numbers (a setting's rank, a seed), each after a dash."""
+        return [run for run in self if _numbers(run.label, beginning) is not None]
+
+    def by_seed(self, beginning: str, *, ranked: bool = False) -> dict[tuple[int, ...], list[RunEvidence]]:
+        """The runs with such a label, by seed; labels of older records may not name it, which is one seed without a number.
+
+        Args:
+            beginning: The label without numbers.
+            ranked: The first number is the rank of a setting, and only the second one a seed.
+        """
+        groups: dict[tuple[int, ...], list[RunEvidence]] = {}
+        for run in self.labelled(beginning):
+            numbers = _numbers(run.label, beginning) or ()
+            groups.setdefault(numbers[1:] if ranked else numbers, []).append(run)
+        return groups
+
+    @staticmethod
+    def seeds_of(runs: Iterable[RunEvidence]) -> int:
+        """With how many seeds each setting among some runs was trained; the smallest number if they differ."""
+        counts = Counter(run.spec.model_dump_json(exclude={"seed"}) for run in runs)
+        return min(counts.values(), default=0)
+
+
+def _numbers(label: str, beginning: str) -> tuple[int, ...] | None:
+    """The numbers behind the beginning of a label; None if something else follows it."""
+    if not re.fullmatch(rf"{re.escape(beginning)}(-\d+){{0,2}}", label):
+        return None
+    return tuple(map(int, re.findall(r"\d+", label.removeprefix(beginning))))
 
 
 Answers = dict[Analysis, Record]

@@ -1,16 +1,22 @@
-"""All claims, in the order of the paper."""
+"""All claims, in the order of the paper; those of the reports come last."""
 
 from highwaynet.experiments.claims import Claim
-from highwaynet.experiments.depth import INITIALISATION, REPORT_2021, THOUSAND
-from highwaynet.experiments.figures_2_to_4 import FIG2, FIG3, FIG4
-from highwaynet.experiments.optimisation import CONVERGENCE, FIG1
-from highwaynet.experiments.tables import REPORT_2016, TABLE1, TABLE2, TABLE3
+from highwaynet.experiments.convergence import CONVERGENCE, SHALLOW
+from highwaynet.experiments.depth import INITIALISATION, THOUSAND
+from highwaynet.experiments.figure_2 import FIG2
+from highwaynet.experiments.figures_3_and_4 import FIG3, FIG4
+from highwaynet.experiments.optimisation import FIG1
+from highwaynet.experiments.report_2016 import REPORT_2016
+from highwaynet.experiments.report_2021 import REPORT_2021
+from highwaynet.experiments.small_claims import CARRY, RMSPROP, SUPERVISION
+from highwaynet.experiments.tables import TABLE1, TABLE2, TABLE3
 
 CLAIMS: dict[str, Claim] = {
     claim.name: claim
     for claim in (
         FIG1,
         CONVERGENCE,
+        CARRY,
         THOUSAND,
         INITIALISATION,
         TABLE1,
@@ -19,7 +25,17 @@ CLAIMS: dict[str, Claim] = {
         FIG2,
         FIG3,
         FIG4,
+        SUPERVISION,
         REPORT_2016,
+        SHALLOW,
+        RMSPROP,
         REPORT_2021,
     )
 }
+WITHOUT_A_CLAIM = (
+    "accuracies of other networks in tables 1 to 3 (FitNets, Maxout, DSN, NiN, All-CNN, dasNet): shown as they were reported",
+    "the guideline for gate biases of convolutional networks (−1, −2, −3 for about 10, 20, 30 layers)",
+    "the pilot block that resembles an LSTM cell (footnote 2)",
+    "the 2016 report's heat maps, and the 2021 report's own figures 8 to 10, which repeat figures 1, 2 and 4",
+)
+"""Statements of the paper and the reports that no claim tests."""

@@ -2,8 +2,9 @@
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Protocol
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import cannot, remove_leftovers
 from highwaynet.experiments.claim_records import (
+    JUDGED,
     PLAN,
     RECORD,
     ClaimRecord,
@@ -27,6 +29,7 @@ from highwaynet.experiments.claim_records import (
 from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
 from highwaynet.experiments.estimate import estimate
 from highwaynet.experiments.evidence import Answers, Evidence, RunEvidence, Status, ask, kept_of, needs_data
+from highwaynet.experiments.frozen import frozen_commit
 from highwaynet.experiments.kept_runs import read_runs, write_runs
 from highwaynet.experiments.pool import RUNS, Pool, key_of
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
@@ -82,12 +85,10 @@ def folder_name(claim: str, scale: Scale) -> str:
 
 
 def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path], *, need_data: bool = True) -> Job:
-    """Plan a claim; raises InputError if it is not run at this scale, or if data that it needs are missing."""
+    """Find out what is to be run; raises InputError if the claim is not run at this scale, or the data that it needs are missing."""
     runs = claim.plan(scale, seeds)
     if not runs:
         raise InputError(f"{claim.name} is not run at scale {scale}: {claim.notes.get(scale, 'choose another one with --scale')}")
-    if seeds is not None and claim.plan(scale, seeds + 1) == runs:
-        raise InputError(f"--seeds {seeds}: {claim.name} has fixed seeds at scale {scale}; omit --seeds")
     job = Job(claim, scale, runs, out, Pool(out / RUNS, reuse))
     check_folder(job.folder, claim, scale)
     if need_data:
@@ -144,18 +145,35 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _written_plan(job: Job) -> PlanRecord:
-    """Return the stored plan if it has the same runs; else write a new one."""
+    """The plan, written down if it is a new one: other runs need another, and so do other rules before the first run."""
     known, rules, runs = load_plan(job.folder), rule_texts(job.claim), {run.label: key_of(run.spec) for run in job.runs}
-    if known is not None and known.runs == runs:
-        return known
-    # Runs made under an earlier plan with the same rules were made after the rules were written.
-    earlier = known.runs if known is not None and known.rules == rules else {}
-    after = {label for label, key in earlier.items() if runs.get(label) == key} - set(known.there if known else ())
     begun = [run.label for run in job.runs if job.pool.is_done(run) or epochs_done(job.pool.path_of(run))]
-    there = tuple(label for label in begun if label not in after)
-    plan = PlanRecord(claim=job.claim.name, scale=job.scale, rules=rules, runs=runs, there=there)
+    if known is not None and known.runs == runs and begun:
+        return known
+    # Runs that were made under an earlier plan with the same rules were made after the rules, and after its commit.
+    earlier = known if known is not None and known.rules == rules and begun else None
+    commit = earlier.commit if earlier else frozen_commit()
+    after = (_planned(earlier) if earlier else set()) | _planned_elsewhere(job, commit)
+    there = tuple(label for label in begun if runs[label] not in after)
+    plan = PlanRecord(claim=job.claim.name, scale=job.scale, rules=rules, runs=runs, there=there, commit=commit)
     save(job.folder, PLAN, plan)
     return plan
+
+
+def _planned(plan: PlanRecord) -> set[str]:
+    """The runs of a plan that were made after it."""
+    return {key for label, key in plan.runs.items() if label not in plan.there}
+
+
+def _planned_elsewhere(job: Job, commit: str | None) -> set[str]:
+    """The runs that another claim, which shares them, planned under the same commit: it has the rules of all claims."""
+    if commit is None:
+        return set()
+    plans = []
+    for path in (path for path in job.out.glob(f"*/{PLAN}") if path.parent != job.folder):
+        with suppress(InputError):  # a damaged one says nothing
+            plans.append(load_plan(path.parent))
+    return {key for plan in plans if plan is not None and plan.commit == commit for key in _planned(plan)}
 
 
 def _collect(job: Job, display: Display) -> Evidence:
@@ -192,27 +210,38 @@ def _way_out(job: Job, run: Run) -> str:
 
 
 def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:
-    """Judge a claim and return its record without figures; it depends only on the evidence and the plan."""
+    """The record of a claim, without figures; it follows from evidence and plan only."""
     judge = evidence.scale != "smoke"
     rules = []
     for rule, text in zip(claim.rules, rule_texts(claim), strict=True):
         outcome = rule.judge(evidence)
         verdict: Verdict = outcome.verdict if judge else "not judged"
-        before = text in plan.rules and not plan.there and not claim.seen
-        rules.append(RuleRecord(**text.model_dump(), verdict=verdict, found=outcome.found, written_before=before))
+        fresh = verdict in JUDGED and text in plan.rules and not plan.there and plan.commit is not None
+        rules.append(RuleRecord(**text.model_dump(), verdict=verdict, found=outcome.found, seeds=outcome.seeds, fresh=fresh))
     return ClaimRecord(
         claim=claim.name,
         title=claim.title,
         paper=claim.paper,
         scale=evidence.scale,
-        verdict=overall([rule.verdict for rule in rules]) if judge else "not judged",
+        verdict=overall([rule.verdict for rule in rules]),
+        headline=claim.headline(evidence),
         rules=tuple(rules),
         rows=tuple(RowRecord(what=row.what, paper=row.paper, here=row.here) for row in claim.rows(evidence)),
         runs=tuple(RunRecord(label=run.label, status=run.status, epochs=len(run.history)) for run in evidence),
         made_before=len(plan.there),
-        note=claim.notes.get(evidence.scale, ""),
+        note=_note(claim, evidence),
         figures=(),
     )
+
+
+def _note(claim: Claim, evidence: Evidence) -> str:
+    """What differs from the paper; of runs with other settings than the claim has now, only how long they were."""
+    planned, run = ({key_of(one.spec.model_copy(update={"seed": 0})) for one in runs} for runs in (claim.plan(evidence.scale, 1), evidence))
+    if planned == run:
+        return claim.notes.get(evidence.scale, "")
+    kinds = Counter((one.spec.data.title, one.spec.training.epochs) for one in evidence)
+    texts = [f"{count} of {epochs} epochs on {data}" for (data, epochs), count in kinds.items()]
+    return f"runs of an earlier plan, with other settings than the claim has now: {', '.join(texts)}."
 
 
 def stored_evidence(folder: Path, record: ClaimRecord) -> Evidence:

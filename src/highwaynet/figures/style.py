@@ -14,7 +14,7 @@ import matplotlib.figure
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
+from matplotlib.axis import Axis, XAxis
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.image import AxesImage
@@ -109,8 +109,11 @@ class _PlainNumbers(LogFormatter):
 
 
 def log_scale(axis: Axis) -> None:
-    """Make the y axis logarithmic, with labels between powers of ten if it spans less than a decade or two."""
-    axis.axes.set_yscale("log")
+    """A log axis, with numbers between the powers of ten where it spans less than a decade or two."""
+    if isinstance(axis, XAxis):
+        axis.axes.set_xscale("log")
+    else:
+        axis.axes.set_yscale("log")
     major, minor = plain_numbers()
     axis.set_major_formatter(major)
     axis.set_minor_formatter(minor)
