@@ -14,15 +14,13 @@ import runpy
 import select
 import signal
 import socket
-import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import highwaynet
 import holding
-from forked import Forked
+from forked import start_worker
 
 LATER = ("matplotlib.backends.backend_agg", "optuna", "rich.live", "sqlalchemy.orm", "torch._dynamo", "typer")
 """What commands import when they need it; torch's optimisers import torch._dynamo."""
@@ -87,23 +85,12 @@ def become(request: dict[str, Any], streams: list[int], listener: socket.socket)
     if holding.FOLDER in os.environ:
         holding.install()
     for name in ("highwaynet.search.parent", "highwaynet.experiments.runner"):
-        vars(sys.modules[name])["start_worker"] = functools.partial(start_worker, server)
+        vars(sys.modules[name])["start_worker"] = functools.partial(start_worker, server=server)
     sys.argv[1:] = request["arguments"]
     module: str = request["module"]
     if module != "highwaynet":  # `python -m` has not imported it before either
         sys.modules.pop(module, None)
     return module
-
-
-def start_worker(server: bytes, module: str, stdout: int, stderr: IO[bytes]) -> Forked:
-    """Does what `start_worker` in `training/workers.py` does; the worker comes from the server, too."""
-    reading, writing = os.pipe()
-    output = os.pipe() if stdout == subprocess.PIPE else (None, os.open(os.devnull, os.O_WRONLY))
-    worker = Forked(server, module, [], Path.cwd(), os.environ, (reading, output[1], stderr.fileno()), session=True)
-    worker.stdin, worker.stdout = os.fdopen(writing, "wb"), None if output[0] is None else os.fdopen(output[0], "rb")
-    os.close(reading)
-    os.close(output[1])
-    return worker
 
 
 if __name__ == "__main__":

@@ -112,3 +112,15 @@ def start(*arguments: object, module: str = "highwaynet", cwd: Path | None = Non
         process = Forked(_server(), module, [*map(str, arguments)], cwd or Path.cwd(), variables, streams)
     process.stdout, process.stderr = outputs
     return process
+
+
+def start_worker(module: str, stdout: int, stderr: IO[bytes], server: bytes | None = None) -> Forked:
+    """Does what `start_worker` in `training/workers.py` does; the server starts the worker."""
+    reading, writing = os.pipe()
+    output = os.pipe() if stdout == subprocess.PIPE else (None, os.open(os.devnull, os.O_WRONLY))
+    streams = (reading, output[1], stderr.fileno())
+    worker = Forked(server or _server(), module, [], Path.cwd(), os.environ | {"OMP_NUM_THREADS": "1"}, streams, session=True)
+    worker.stdin, worker.stdout = os.fdopen(writing, "wb"), None if output[0] is None else os.fdopen(output[0], "rb")
+    os.close(reading)
+    os.close(output[1])
+    return worker

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from highwaynet.base.errors import HighwayError
+from highwaynet.experiments import runner
 from highwaynet.experiments.claims import Run
 from highwaynet.experiments.pool import Pool
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
@@ -78,6 +80,12 @@ def test_nothing_is_begun_where_all_is_done(calm: tuple[list[Run], Pool, list[St
 
 
 @pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that do not look at the worker processes themselves."""
+    monkeypatch.setattr(runner, "start_worker", forked.start_worker)
+
+
+@pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Holds the runs of this process's workers in their fourth epoch, to which those of three do not come."""
     made = Gate(tmp_path / "gate", epoch=4)
@@ -137,6 +145,7 @@ def test_a_run_that_fails_gives_one_sentence(tmp_path: Path) -> None:
     assert not children()
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_run_that_cannot_be_read_does_not_keep_the_others_from_their_end(tmp_path: Path) -> None:
     pool, runs = Pool(tmp_path), [small("a", 1), small("b", 2)]
     broken = RunDirectory.create(pool.path_of(runs[0]), runs[0].spec, {})
@@ -149,6 +158,7 @@ def test_a_run_that_cannot_be_read_does_not_keep_the_others_from_their_end(tmp_p
     assert pool.is_done(runs[1])
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_run_that_fails_does_not_keep_the_others_from_their_end(tmp_path: Path) -> None:
     pool, runs = Pool(tmp_path), [small(label, seed) for seed, label in enumerate("abc", start=1)]
     for run in runs[:2]:
@@ -170,6 +180,7 @@ def test_a_damaged_history_is_no_progress(tmp_path: Path) -> None:
     assert epochs_done(tmp_path) == 0
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_run_that_diverges_is_done(tmp_path: Path) -> None:
     network = {"name": "fc-plain", "depth": 30, "width": 12, "activation": "relu", "init": "he"}
     run, pool = Run("wild", run_spec(network, "digits", {"learning_rate": 1e5, "epochs": 2})), Pool(tmp_path)
@@ -220,6 +231,7 @@ def test_two_parents_make_each_run_once(calm: tuple[list[Run], Pool, list[Standi
     assert [starts(shared, run) for run in [*runs, small("c", 3)]] == [1, 1, 1, 1]
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_run_that_another_process_holds_is_waited_for(calm: tuple[list[Run], Pool, list[Standing]], tmp_path: Path) -> None:
     runs, pool, _ = calm
     shared, run = Pool(tmp_path), runs[0]

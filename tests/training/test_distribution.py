@@ -5,16 +5,17 @@ import math
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from forked import Forked, start
 from highwaynet.base.share import Share
 from highwaynet.data.augmentation import Augmentation
 from highwaynet.layers.dropout import Dropout
 from holding import PATIENCE, Gate
+from support import Highway
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 SPEC = """
@@ -33,22 +34,20 @@ weight_average = 0.9
 """  # 1294 samples: the last batch has 34
 
 
-def launch(folder: Path, *arguments: object, processes: int = 2, restarts: int = 0, **more: str) -> "subprocess.Popen[str]":
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    command = [*launcher, "--max-restarts", str(restarts), "-m", "highwaynet", "train", *map(str, arguments)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=folder, text=True, env=os.environ | ENVIRONMENT | more, **pipes)
+def launch(folder: Path, *arguments: object, processes: int = 2, restarts: int = 0, **more: str) -> Forked:
+    """The launcher is forked; the processes that it starts are fresh."""
+    options = ("--standalone", "--nproc-per-node", processes, "--max-restarts", restarts, "-m", "highwaynet", "train")
+    return start(*options, *arguments, module="torch.distributed.run", cwd=folder, **ENVIRONMENT | more)
 
 
-def finished(process: "subprocess.Popen[str]") -> str:
+def finished(process: Forked) -> str:
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     return errors
 
 
 def alone(folder: Path, *arguments: object) -> None:
-    command = [sys.executable, "-m", "highwaynet", "train", *map(str, arguments)]
-    subprocess.run(command, cwd=folder, check=True, env=os.environ | ENVIRONMENT, capture_output=True)
+    finished(start("train", *arguments, cwd=folder, **ENVIRONMENT))
 
 
 def history(run: Path) -> list[dict[str, float]]:
@@ -128,11 +127,10 @@ def test_a_restart_takes_up_only_what_the_first_start_began(tmp_path: Path) -> N
     assert (tmp_path / "there" / "events.log").read_bytes() == before
 
 
-def test_batch_norm_is_validated_with_the_statistics_that_are_saved(tmp_path: Path) -> None:
+def test_batch_norm_is_validated_with_the_statistics_that_are_saved(tmp_path: Path, highway: Highway) -> None:
     flags = ["--network", "resnet-20", "--epochs", 1, "--batch-size", 400, "--threads", 1, "--out", "run"]
     finished(launch(tmp_path, *flags))
-    command = [sys.executable, "-m", "highwaynet", "evaluate", "run", "--split", "validation", "--json"]
-    score = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, env=os.environ | ENVIRONMENT).stdout)
+    score = json.loads(highway("evaluate", "run", "--split", "validation", "--json").stdout)
     assert math.isclose(score["loss"], history(tmp_path / "run")[0]["validation_loss"], rel_tol=1e-5)
 
 
