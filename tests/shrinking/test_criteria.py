@@ -12,7 +12,8 @@ from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import Split
 from highwaynet.layers.lesion import lesion
 from highwaynet.networks.network import Network
-from highwaynet.shrinking.criteria import CRITERIA, Ranking, rank, removable_layers
+from highwaynet.shrinking.criteria import Ranking, rank, removable_layers
+from highwaynet.shrinking.names import CRITERIA
 from highwaynet.shrinking.states import measure_states
 from highwaynet.training.evaluation import evaluate
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -15,10 +14,8 @@ from highwaynet.data.dataset import Split
 from highwaynet.layers.lesion import count_layers
 from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Plan
+from highwaynet.shrinking.names import Criterion
 from highwaynet.shrinking.states import LayerStates, measure_states
-
-Criterion = Literal["greedy", "lesion", "influence", "angular", "gates", "taylor", "random"]
-CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 
 
 @dataclass(frozen=True)

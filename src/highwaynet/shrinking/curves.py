@@ -1,0 +1,64 @@
+"""Removal curves: what is left of a network after 0, 1, 2, … layers are removed, by every criterion, without further training."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from highwaynet.analysis.closing import closing, score_routes
+from highwaynet.analysis.collect import Study
+from highwaynet.analysis.watching import Progress
+from highwaynet.base.errors import InputError
+from highwaynet.data.dataset import Split
+from highwaynet.layers.lesion import count_layers
+from highwaynet.shrinking.criteria import Ranking, rank
+from highwaynet.shrinking.names import CRITERIA
+from highwaynet.shrinking.shrink_record import Curves, RemovalCurve
+
+MOST_FOR_CURVES = 5000
+"""Samples on which the curves are computed, at most."""
+
+Show = Callable[[str], Progress | None]
+"""Called with what is computed next; returns a function for its progress."""
+
+
+def selection_part(study: Study) -> Split:
+    """Return the samples that decide: validation samples, or training samples if there are none."""
+    return study.data.validation or study.data.train
+
+
+def compute_curves(study: Study, samples: int, show: Show = lambda title: None) -> Curves:
+    """Rank the layers by every criterion that applies, and score what each leaves.
+
+    Args:
+        study: The run.
+        samples: Training samples for the rankings.
+        show: Called with what is computed next.
+
+    Raises:
+        InputError: If the network has no layer that can be removed.
+    """
+    network, rankings = study.network, list[Ranking]()
+    train = study.data.train.spread(samples)
+    for criterion in CRITERIA:
+        progress = show(f"ranking layers: {criterion}")
+        if criterion == "gates":
+            with suppress(InputError):  # residual layers have none
+                rankings.append(rank(criterion, network, train, progress=progress))
+        else:
+            rankings.append(rank(criterion, network, train, progress=progress))
+    count = count_layers(network)
+    routes = {removed: closing(count, removed) for ranking in rankings for removed in ranking.removed}
+    split = selection_part(study).spread(MOST_FOR_CURVES)
+    scores = score_routes(network, split, routes.values(), show("scoring what is left"))
+    return Curves(
+        fingerprint=study.run.fingerprint(),
+        samples=len(train),
+        part="validation" if study.data.validation else "train",
+        curves=tuple(
+            RemovalCurve(
+                criterion=ranking.criterion,
+                removed=ranking.removed,
+                scores=tuple(scores[routes[removed]] for removed in ranking.removed),
+            )
+            for ranking in rankings
+        ),
+    )

@@ -1,0 +1,286 @@
+"""From a trained deep network to the smaller one that is left: rank, remove, heal, compare. Every step is stored and not repeated."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from highwaynet.analysis.collect import Study
+from highwaynet.base.errors import InputError
+from highwaynet.base.files import cannot, read_text, write_atomically
+from highwaynet.base.specs import Spec, parsed
+from highwaynet.networks.build import build_plan, count_parameters
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.load import load_network
+from highwaynet.runs.run_records import Score
+from highwaynet.runs.spec import RunSpec, spec_from_values
+from highwaynet.shrinking.criteria import removable_layers
+from highwaynet.shrinking.curves import Show, compute_curves, selection_part
+from highwaynet.shrinking.latency import latencies
+from highwaynet.shrinking.shrink_record import Candidate, Curves, RemovalCurve, ShrinkRecord, ShrinkSettings
+from highwaynet.training.evaluation import evaluate
+from highwaynet.training.interruption import Interruption
+from highwaynet.training.loop import train
+from highwaynet.training.watcher import Watcher
+
+SETTINGS, CURVES, RECORD, NETWORK = "shrink.json", "curves.json", "record.json", "network"
+BATCHES = (1, 256)
+"""Batch sizes for which the time of a forward pass is measured."""
+HEALING_RATE = 0.3
+"""The learning rate of healing, as a multiple of that of the run: its weights are already good."""
+
+Watch = Callable[[str, int], Watcher | None]
+"""Called with the title and epochs of a run that starts; returns a watcher for it."""
+
+
+class _Stored(Spec):
+    """shrink.json: what a folder belongs to."""
+
+    run: str
+    fingerprint: str
+    settings: ShrinkSettings
+
+
+@dataclass(frozen=True)
+class Shrinking:
+    """A run that is to be shrunk, and the folder for the result.
+
+    Args:
+        study: The run.
+        settings: What to aim for.
+        out: The folder.
+    """
+
+    study: Study
+    settings: ShrinkSettings
+    out: Path
+
+    @property
+    def layers(self) -> list[int]:
+        """Numbers of the layers that can be removed."""
+        return removable_layers(self.study.network.plan)
+
+    def check(self) -> None:
+        """Raise InputError if the aim makes no sense for the run, or the folder belongs to something else."""
+        settings, layers = self.settings, self.layers
+        if not self.study.run.finished:
+            raise InputError(f"{self.study.run.path}: the run is not finished; only trained networks can be shrunk")
+        if self.study.run.read_spec().training.epochs == 0 and self.study.spec.start is None:
+            raise InputError(f"{self.study.run.path}: the network is not trained")
+        if settings.keep is not None and settings.keep > len(layers):
+            raise InputError(f"--keep {settings.keep}: the network has {len(layers)} layers that can be removed; keep fewer")
+        if settings.loss_of is not None and self.study.data.validation is None:
+            raise InputError(
+                f"--loss-of {settings.loss_of:g}: {self.study.run.path} was trained without validation data, which decide how many layers "
+                "are needed; train it with --validation 0.1, or choose --keep or --speed-up"
+            )
+        known = self._stored()
+        if known is not None and (known.fingerprint, known.settings) != (self.study.run.fingerprint(), settings):
+            raise InputError(f"{self.out} holds another result: name another folder with --out, or remove it")
+        if known is None and self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
+            raise InputError(f"{self.out} is not empty and not a result of shrinking: name another folder with --out")
+
+    def _stored(self) -> _Stored | None:
+        path = self.out / SETTINGS
+        return parsed(_Stored, read_text(path), str(path)) if path.is_file() else None
+
+    def start(self) -> None:
+        """Make the folder."""
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot("create", self.out, error) from error
+        stored = _Stored(run=str(self.study.run.path.resolve()), fingerprint=self.study.run.fingerprint(), settings=self.settings)
+        write_atomically(self.out / SETTINGS, stored.model_dump_json(indent=2) + "\n")
+
+    def curves(self, show: Show) -> Curves:
+        """Compute the removal curves, or read them if they are there."""
+        path = self.out / CURVES
+        if path.is_file():
+            return parsed(Curves, read_text(path), str(path))
+        found = compute_curves(self.study, self.settings.samples, show)
+        write_atomically(path, found.model_dump_json(indent=2) + "\n")
+        return found
+
+    def healing_spec(self, removed: tuple[int, ...], seed: int) -> RunSpec:
+        """Return the settings of the run that heals the network without these layers."""
+        run, spec = str(self.study.run.path.resolve()), self.study.spec
+        rate = spec.training.learning_rate * HEALING_RATE
+        changes: dict[str, Any] = {"training": {"epochs": self.settings.heal_epochs, "learning_rate": rate}, "seed": seed}
+        if self.settings.distil and removed and self.settings.heal_epochs:
+            changes["teacher"] = {"run": run}
+        return RunSpec.from_run(run, without=removed, **changes)
+
+    def scratch_spec(self, removed: tuple[int, ...], seed: int) -> RunSpec:
+        """Return the settings of the run that trains the same small network from scratch, with the budget of the large one."""
+        spec = self.study.spec
+        if spec.network.preset.traits.has_variants:
+            return RunSpec.from_run(self.study.run.path, without=removed, fresh=True, seed=seed)
+        values = spec.model_dump(exclude_none=True, exclude={"start", "teacher"})
+        values["network"] |= {"depth": spec.network.depth - len(removed)}
+        return spec_from_values(values | {"seed": seed})
+
+
+def metric(score: Score) -> float:
+    """Return accuracy, or for numbers R², in percent."""
+    return 100 * (score.accuracy if score.accuracy is not None else score.r2 or 0.0)
+
+
+def curve_of(curves: Curves, settings: ShrinkSettings) -> RemovalCurve:
+    """Return the curve of the chosen criterion; raises InputError if it does not apply to the network."""
+    known = {curve.criterion: curve for curve in curves.curves}
+    if settings.criterion not in known:
+        raise InputError(f"--criterion {settings.criterion}: it does not apply to this network; choose one of {', '.join(known)}")
+    return known[settings.criterion]
+
+
+def shrink(job: Shrinking, show: Show, watch: Watch, interruption: Interruption | None = None) -> ShrinkRecord:
+    """Shrink a network. If interrupted, the same call continues.
+
+    Args:
+        job: What to do.
+        show: Called with what is computed next; returns a function for its progress.
+        watch: Called with the title and epochs of each run; returns its watcher.
+        interruption: Asked after every step of training whether to stop.
+
+    Raises:
+        InputError: If the settings do not fit the network.
+        InterruptedRunError: If `interruption` was requested.
+    """
+    job.check()
+    job.start()
+    curve = curve_of(job.curves(show), job.settings)
+    work = _Work(job, curve, watch, interruption)
+    removed = curve.removed[work.choose()]
+    seed, seeds = job.study.spec.seed, job.settings.seeds
+    healed = [work.tested(work.healed(len(removed), seed + number)) for number in range(seeds)]
+    scratch = [work.tested(work.scratch(removed, seed + number)) for number in range(seeds if job.settings.from_scratch else 0)]
+    small = load_network(RunDirectory.open(Path(healed[0].run)))
+    networks = [job.study.network, small]
+    record = ShrinkRecord(
+        run=str(job.study.run.path),
+        settings=job.settings,
+        layers=len(job.layers),
+        removed=removed,
+        intact_selection=curve.scores[0],
+        intact_test=job.study.score("test"),
+        tried=tuple(work.tried.values()),
+        healed=tuple(healed),
+        scratch=tuple(scratch),
+        parameters=(count_parameters(networks[0]), count_parameters(networks[1])),
+        milliseconds={size: (1000 * large, 1000 * little) for size in BATCHES for large, little in [latencies(networks, size)]},
+        answer="",
+    )
+    record = record.model_copy(update={"answer": answer(record)})
+    _keep_network(Path(healed[0].run), job.out / NETWORK)
+    write_atomically(job.out / RECORD, record.model_dump_json(indent=2) + "\n")
+    return record
+
+
+class _Work:
+    """The runs of one shrinking."""
+
+    def __init__(self, job: Shrinking, curve: RemovalCurve, watch: Watch, interruption: Interruption | None) -> None:
+        self._job, self._curve, self._watch, self._interruption = job, curve, watch, interruption
+        self._selection = selection_part(job.study)
+        self.tried: dict[tuple[int, int], Candidate] = {}
+
+    def choose(self) -> int:
+        """Return how many layers are removed."""
+        settings, layers = self._job.settings, len(self._job.layers)
+        if settings.keep is not None:
+            return layers - settings.keep
+        if settings.speed_up is not None:
+            return self._for_speed(settings.speed_up)
+        intact = metric(evaluate(self._job.study.network, self._selection))
+        least, most = 0, layers + 1  # without `least` layers it is good enough, without `most` not
+        while most - least > 1:
+            count = (least + most) // 2
+            candidate = self.healed(count, self._job.study.spec.seed)
+            if metric(candidate.selection) >= intact - (settings.loss_of or 0.0) - 1e-9:
+                least = count
+            else:
+                most = count
+        return least
+
+    def _for_speed(self, factor: float) -> int:
+        """Return the smallest number of removed layers with which a batch of 256 is so many times faster; halving finds it."""
+        network, least, most = self._job.study.network, -1, len(self._curve.removed) - 1
+        if self._speed(network, most) < factor:
+            raise InputError(
+                f"--speed-up {factor:g}: without any of its {most} removable layers the network is {self._speed(network, most):.1f} times "
+                "faster; choose less"
+            )
+        while most - least > 1:
+            count = (least + most) // 2
+            least, most = (least, count) if self._speed(network, count) >= factor else (count, most)
+        return most
+
+    def _speed(self, network: Any, count: int) -> float:
+        shorter = build_plan(network.plan.without(self._curve.removed[count]))
+        large, small = latencies([network, shorter], BATCHES[-1])
+        return large / small
+
+    def healed(self, count: int, seed: int) -> Candidate:
+        """Return the network without the first `count` layers, healed."""
+        removed = self._curve.removed[count]
+        kept = len(self._job.layers) - count
+        if (kept, seed) not in self.tried:
+            spec = self._job.healing_spec(removed, seed)
+            candidate = self._trained(spec, self._job.out / "healed" / f"keep-{kept}-seed-{seed}", kept)
+            before = evaluate(self._job.study.network.without(removed), self._selection)
+            self.tried[kept, seed] = candidate.model_copy(update={"unhealed": before})
+        return self.tried[kept, seed]
+
+    def scratch(self, removed: tuple[int, ...], seed: int) -> Candidate:
+        """Return the network without these layers, trained from scratch."""
+        kept = len(self._job.layers) - len(removed)
+        spec = self._job.scratch_spec(removed, seed)
+        return self._trained(spec, self._job.out / "scratch" / f"keep-{kept}-seed-{seed}", kept)
+
+    def _trained(self, spec: RunSpec, path: Path, kept: int) -> Candidate:
+        watcher = self._watch(f"{path.parent.name}, {kept} layers kept, seed {spec.seed}", spec.training.epochs)
+        run = train(spec, path, resume=True, watcher=watcher, interruption=self._interruption)
+        score = evaluate(load_network(run), self._selection)
+        return Candidate(kept=kept, seed=spec.seed, run=str(path), selection=score)
+
+    def tested(self, candidate: Candidate) -> Candidate:
+        """Return the candidate with its score on the test samples."""
+        network = load_network(RunDirectory.open(Path(candidate.run)))
+        return candidate.model_copy(update={"test": evaluate(network, self._job.study.data.test)})
+
+
+def answer(record: ShrinkRecord) -> str:
+    """Return the result in one sentence."""
+    kept = record.layers - len(record.removed)
+    word = "accuracy" if record.intact_test.accuracy is not None else "R²"
+    small, large = (_mean([metric(score) for score in scores]) for scores in (_tests(record.healed), [record.intact_test]))
+    slow, fast = record.milliseconds[BATCHES[-1]]
+    text = (
+        f"{kept} of {record.layers} layers are enough: test {word} {small:.2f} % instead of {large:.2f} %, {slow / fast:.1f} times faster"
+    )
+    if not record.scratch:
+        return f"{text}."
+    fresh = _mean([metric(score) for score in _tests(record.scratch)])
+    if fresh > small:
+        return f"{text}. Trained from scratch, the same network is better: {fresh:.2f} %."
+    return f"{text}. Trained from scratch, the same network reaches {fresh:.2f} %."
+
+
+def _tests(candidates: tuple[Candidate, ...]) -> list[Score]:
+    return [candidate.test for candidate in candidates if candidate.test is not None]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _keep_network(run: Path, target: Path) -> None:
+    """Copy the chosen run; the copy is complete or not there."""
+    if target.exists():
+        return
+    unfinished = target.with_name(f".{target.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    shutil.copytree(run, unfinished)
+    unfinished.rename(target)
