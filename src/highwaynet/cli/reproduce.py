@@ -117,7 +117,10 @@ def _print_plan(job: "Job", seconds: float, workers: int) -> None:
 
 
 def _show_plan(job: "Job") -> None:
-    for line in [*_introduction(job), *(f"rule: {rule.name}: {rule.text}" for rule in job.claim.rules)]:
+    names: dict[str, list[str]] = {}
+    for rule in job.claim.rules:
+        names.setdefault(rule.text, []).append(rule.name)
+    for line in [*_introduction(job), *(f"rule: {'; '.join(same)}: {text}" for text, same in names.items())]:
         console.print(line, soft_wrap=True)
 
 
