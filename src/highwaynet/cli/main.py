@@ -27,6 +27,7 @@ from highwaynet.cli.report import report_command
 from highwaynet.cli.reproduce import reproduce_command
 from highwaynet.cli.runs import runs_command
 from highwaynet.cli.search import search_app
+from highwaynet.cli.shrink import shrink_command
 from highwaynet.cli.train import train_command
 from highwaynet.kernels.native import active_kernel
 
@@ -49,6 +50,7 @@ app.command("networks")(networks_command)
 app.add_typer(data_app)
 app.command("inspect")(inspect_command)
 app.command("lesion")(lesion_command)
+app.command("shrink")(shrink_command)
 app.command("report")(report_command)
 app.command("runs")(runs_command)
 app.add_typer(search_app)

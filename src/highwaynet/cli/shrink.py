@@ -1,0 +1,114 @@
+"""`highway shrink`."""
+
+import shlex
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from highwaynet.base.specs import help_for, validated
+from highwaynet.cli.asking import need_figures, progress_bar
+from highwaynet.cli.data import DATA_ROOT, JSON, use_data_root
+from highwaynet.cli.output import console, print_json
+from highwaynet.shrinking.shrink_record import ShrinkSettings
+
+if TYPE_CHECKING:
+    from highwaynet.shrinking.shrink import Shrinking
+
+
+def _help(field: str) -> str:
+    return help_for(ShrinkSettings, field)
+
+
+def shrink_command(
+    run: Annotated[Path, typer.Argument(help="The run directory of a trained network.")],
+    loss_of: Annotated[float | None, typer.Option(metavar="POINTS", help=_help("loss_of"))] = None,
+    keep: Annotated[int | None, typer.Option(metavar="N", help=_help("keep"))] = None,
+    speed_up: Annotated[float | None, typer.Option(metavar="FACTOR", help=_help("speed_up"))] = None,
+    criterion: Annotated[
+        str, typer.Option(metavar="NAME", help="How layers are ranked: greedy, lesion, influence, angular, gates, taylor or random.")
+    ] = "greedy",
+    heal_epochs: Annotated[int, typer.Option(metavar="N", help="Epochs of training after layers were removed.")] = 5,
+    distil: Annotated[bool, typer.Option("--distil/--no-distil", help="Learn from the intact network while healing.")] = True,
+    from_scratch: Annotated[bool, typer.Option("--from-scratch", help="Also train the same small network from scratch.")] = False,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Repetitions of healing, and of training from scratch.")] = 1,
+    samples: Annotated[int, typer.Option(metavar="N", help="Training samples for the ranking.")] = 4000,
+    out: Annotated[Path | None, typer.Option(help="The folder for the result; by default RUN-small.")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what would be done, and stop.")] = False,
+    data_root: Annotated[Path | None, DATA_ROOT] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Find out how many layers a trained network needs, remove the others, and heal it.
+
+    Leaves a run directory of the smaller network (FOLDER/network) and a page that shows why (FOLDER/shrink.html). Test samples are used
+    once, at the end. If interrupted, the same command continues.
+
+    Examples:
+    highway shrink runs/deep;
+    highway shrink runs/deep --keep 10 --from-scratch;
+    highway shrink runs/deep --speed-up 2 --plan
+    """
+    need_figures()
+    use_data_root(data_root)
+    from highwaynet.analysis.collect import Study
+    from highwaynet.runs.directory import RunDirectory
+    from highwaynet.shrinking.shrink import Shrinking, shrink
+    from highwaynet.training.interruption import InterruptedRunError, Interruption
+
+    asked = {"loss_of": loss_of, "keep": keep, "speed_up": speed_up, "criterion": criterion, "heal_epochs": heal_epochs, "distil": distil}
+    values = {name: value for name, value in asked.items() if value is not None}
+    settings = validated(ShrinkSettings, values | {"from_scratch": from_scratch, "seeds": seeds, "samples": samples}, "--")
+    study = Study(RunDirectory.open(run))
+    job = Shrinking(study, settings, out or run.with_name(f"{run.resolve().name}-small"))
+    job.check()
+    if plan:
+        for line in _plan(job):
+            console.print(line, soft_wrap=True)
+        return
+    from highwaynet.cli.progress import TrainingProgress
+
+    with Interruption() as stop, ExitStack() as bars:
+
+        def show(title: str) -> Any:
+            bars.close()
+            return bars.enter_context(progress_bar(title, "done"))
+
+        def watch(title: str, epochs: int) -> TrainingProgress:
+            bars.close()
+            return bars.enter_context(TrainingProgress(title, epochs))
+
+        try:
+            record = shrink(job, show, watch, stop)
+        except InterruptedRunError as error:
+            raise error.with_way("the same command") from error
+    from highwaynet.cli.shrink_page import write_page
+
+    page = write_page(job, record)
+    if as_json:
+        print_json(record.model_dump(mode="json") | {"network": str(job.out / "network"), "page": str(page)})
+        return
+    place = shlex.quote(str(job.out / "network"))
+    console.print(f"{record.answer}\nnetwork: {place}\npage: {page}\nnext: highway evaluate {place}", soft_wrap=True)
+
+
+def _plan(job: "Shrinking") -> list[str]:
+    """Say what would be done."""
+    settings, spec, layers = job.settings, job.study.spec, len(job.layers)
+    aim = {
+        settings.loss_of: f"the fewest layers with at most {settings.loss_of} points less validation accuracy",
+        settings.speed_up: f"as many layers as are possible at {settings.speed_up} times the speed",
+    }.get(next((value for value in (settings.loss_of, settings.speed_up) if value is not None), None), f"{settings.keep} layers")
+    runs = max(1, (layers + 1).bit_length() if settings.loss_of is not None else 1) + settings.seeds - 1
+    seconds = job.study.run.read_seconds() / max(1, spec.training.epochs)
+    lines = [
+        f"{job.study.title} of {job.study.run.path}: {layers} layers can be removed",
+        f"aim: {aim}",
+        f"ranking: all criteria on {settings.samples:,} training samples; layers are removed by {settings.criterion}",
+        f"healing: about {runs} runs of {settings.heal_epochs} epochs, each at most {settings.heal_epochs * seconds:.0f} s",
+    ]
+    if settings.from_scratch:
+        lines.append(
+            f"from scratch: {settings.seeds} runs of {spec.training.epochs} epochs, each at most {job.study.run.read_seconds():.0f} s"
+        )
+    return [*lines, f"result: {job.out}"]

@@ -1,0 +1,74 @@
+"""Figures about shrinking a network: accuracy over removed layers, over depth, and which layers are left."""
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import cycle
+
+from matplotlib.ticker import MaxNLocator
+
+from highwaynet.figures.style import COLOURS, DASHES, WIDTH, Figure, count_ticks, house_style
+
+Points = Sequence[tuple[int, float]]
+"""(layers kept, accuracy in percent)."""
+
+
+def draw_removal(curves: Mapping[str, Sequence[float]], chosen: str, removed: int, what: str) -> Figure:
+    """Draw the metric after removing 0, 1, 2, … layers, for each criterion, without further training.
+
+    Args:
+        curves: Metric in percent by number of removed layers, by criterion.
+        chosen: The criterion that was used.
+        removed: How many layers were removed in the end.
+        what: What the metric is, for the axis.
+    """
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 4.2))
+        axes = figure.subplots()
+        styles = cycle([(colour, dashes) for dashes in DASHES for colour in COLOURS])
+        for (name, values), (colour, dashes) in zip(curves.items(), styles, strict=False):
+            width = 2.4 if name == chosen else 1.3
+            axes.plot(range(len(values)), values, color=colour, linestyle=dashes, linewidth=width, label=name)
+        axes.axvline(removed, color="#555555", linewidth=0.9, linestyle=(0, (4, 2)))
+        axes.set_xlabel("removed layers, without further training")
+        axes.set_ylabel(what)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        figure.legend(loc="outside upper center", ncols=3)
+        return figure
+
+
+def draw_depths(unhealed: Points, healed: Points, scratch: Points, intact: float, what: str) -> Figure:
+    """Draw the metric over the layers that are kept: before and after healing, and from scratch; the dashed line is the large network."""
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 3.6))
+        axes = figure.subplots()
+        axes.axhline(intact, color="#333333", linestyle=(0, (4, 2)), linewidth=1.1, label="intact")
+        looks = (
+            ("removed only", unhealed, COLOURS[1], "v"),
+            ("healed", healed, COLOURS[0], "o"),
+            ("from scratch", scratch, COLOURS[2], "s"),
+        )
+        for label, points, colour, marker in looks:
+            if points:
+                kept, values = zip(*sorted(points), strict=True)
+                line = "" if label == "from scratch" else "-"
+                axes.plot(kept, values, color=colour, marker=marker, markersize=4.5, linestyle=line, linewidth=1.2, label=label)
+        axes.set_xlabel("layers kept")
+        axes.set_ylabel(what)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        figure.legend(loc="outside upper center", ncols=2)
+        return figure
+
+
+def draw_layers(layers: int, removed: Collection[int]) -> Figure:
+    """Draw a strip with a field for each layer; those that are left are filled."""
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 1.3))
+        axes = figure.subplots()
+        for number in range(1, layers + 1):
+            gone = number in removed
+            axes.bar(number, 1, width=0.8, color="#e6e8eb" if gone else COLOURS[0])
+        axes.set_yticks([])
+        axes.set_xticks(count_ticks(1, layers))
+        axes.set_xlabel("layer")
+        axes.grid(False)
+        axes.spines["left"].set_visible(False)
+        return figure
