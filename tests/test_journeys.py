@@ -49,8 +49,8 @@ def arrays(path: Path) -> Path:
     return path
 
 
-def predictions(highway: Highway, *arguments: object) -> list[dict[str, object]]:
-    result = highway("predict", *arguments, "--json")
+def predictions(highway: Highway, *arguments: object, fresh: bool = False) -> list[dict[str, object]]:
+    result = highway("predict", *arguments, "--json", fresh=fresh)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)["predictions"]
 
@@ -67,7 +67,7 @@ def test_a_folder_of_images(highway: Highway, tmp_path: Path) -> None:
     test = json.loads(highway("evaluate", "run", "--json").stdout)
     assert test["accuracy"] > 0.9
     # New process, new files: what predict says of each picture is what the model in training says of its pixels.
-    answers = predictions(highway, "run", folder)
+    answers = predictions(highway, "run", folder, fresh=True)
     assert [answer["input"] for answer in answers] == sorted(str(path) for path in folder.rglob("*.png"))
     expected = model.predict_proba(data.train.inputs.numpy())
     np.testing.assert_allclose([list(answer["probabilities"].values()) for answer in answers], expected, rtol=1e-6, atol=1e-7)
@@ -138,7 +138,7 @@ def test_a_table_with_categories_and_gaps(highway: Highway, tmp_path: Path, regr
         writer = csv.DictWriter(stream, ["colour", "size"], extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
-    answers = predictions(highway, "run", "new.csv")
+    answers = predictions(highway, "run", "new.csv", fresh=True)
     score = json.loads(highway("evaluate", "run", "--json").stdout)
     run = RunDirectory.open(tmp_path / "run")
     tested = load_dataset(run.read_spec().data, run.load_preparation()).test.rows.tolist()

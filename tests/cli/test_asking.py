@@ -25,7 +25,7 @@ def run(finished_run: Callable[..., RunDirectory], tmp_path: Path) -> Callable[.
 
 
 def test_inspect_writes_figures_and_says_what_was_found(run: Callable[..., Path], tmp_path: Path, highway: Highway) -> None:
-    result = highway("inspect", run(), "--format", "png,svg,pdf", "--out", "figs")
+    result = highway("inspect", run(), "--format", "png,svg,pdf", "--out", "figs", fresh=True)
     assert result.returncode == 0, result.stderr
     names = {"gates", "routing", "route-distances", "flow", "refinement"}
     assert {path.name for path in (tmp_path / "figs").iterdir()} == {f"{name}.{kind}" for name in names for kind in ("png", "svg", "pdf")}
@@ -63,7 +63,7 @@ def test_lesion_closes_layers(run: Callable[..., Path], tmp_path: Path, highway:
     assert answer["lesions"]["samples"] == 50
     assert len(answer["pairs"]["pair_loss"]) == 5
     assert {path.name for path in (tmp_path / "figs").iterdir()} == {"lesions-test.png", "pairs-test.png", "deletions-test.png"}
-    words = highway("lesion", run("fc-residual"), "--out", "figs")
+    words = highway("lesion", run("fc-residual"), "--out", "figs", fresh=True)
     assert "of 5 layers can be closed one at a time" in words.stdout.replace("\n", " ")
 
 

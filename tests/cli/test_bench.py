@@ -52,7 +52,7 @@ def test_turns_alternate() -> None:
 
 
 def test_the_command(tmp_path: Path, highway: Highway, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = highway("bench", "--seconds", 0.01, "--threads", 1, "--out", "bench.json")
+    result = highway("bench", "--seconds", 0.01, "--threads", 1, "--out", "bench.json", fresh=True)
     assert result.returncode == 0, result.stderr
     assert "highwaynet, stack alone" in result.stdout
     assert "GFLOP/s" in result.stdout

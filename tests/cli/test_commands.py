@@ -42,20 +42,20 @@ def test_version(highway: Highway) -> None:
 
 
 def test_the_journey(highway: Highway, tmp_path: Path) -> None:
-    result = highway("train", "--depth", 5, "--epochs", 2, "--json")
+    result = highway("train", "--depth", 5, "--epochs", 2, "--json", fresh=True)
     answer = json.loads(result.stdout)
     assert answer["run"] == "runs/fc-highway-5-digits-seed0"
     assert answer["last_epoch"]["epoch"] == 2
     assert "epoch 1/2" in result.stderr
     assert "\x1b" not in result.stderr, "no control characters without a terminal"
 
-    test = json.loads(highway("evaluate", answer["run"], "--json").stdout)
+    test = json.loads(highway("evaluate", answer["run"], "--json", fresh=True).stdout)
     train = json.loads(highway("evaluate", answer["run"], "--split", "train", "--json").stdout)
     validation = json.loads(highway("evaluate", answer["run"], "--split", "validation", "--json").stdout)
     assert (test["samples"], train["samples"], validation["samples"]) == (359, 1294, 144)
     assert validation["loss"] == answer["last_epoch"]["validation_loss"]
 
-    report = highway("report", answer["run"])
+    report = highway("report", answer["run"], fresh=True)
     assert report.returncode == 0, report.stderr
     assert f"report: {tmp_path / 'report.html'}" in report.stdout
     numbers = json.loads(highway("report", answer["run"], "--json").stdout)["runs"][0]
@@ -64,7 +64,7 @@ def test_the_journey(highway: Highway, tmp_path: Path) -> None:
 
 
 def test_networks_lists_the_papers_counts(highway: Highway) -> None:
-    rows = json.loads(highway("networks", "--json").stdout)["networks"]
+    rows = json.loads(highway("networks", "--json", fresh=True).stdout)["networks"]
     counts = {(row["name"], row["depth"]): row["parameters"] for row in rows}
     assert counts["fc-highway", 100] == 544_660
     assert counts["fc-plain", 100] == 562_543
@@ -104,7 +104,7 @@ def test_networks_lists_what_is_asked_for(highway: Highway) -> None:
 
 
 def test_data_list(highway: Highway) -> None:
-    digits, *others = json.loads(highway("data", "list", "--json").stdout)["data"]
+    digits, *others = json.loads(highway("data", "list", "--json", fresh=True).stdout)["data"]
     assert [known["name"] for known in others] == ["mnist", "fashion-mnist", "cifar-10", "cifar-100"]
     assert (digits["name"], digits["train"], digits["test"], digits["classes"]) == ("digits", 1438, 359, 10)
     assert "digits" in highway("data", "list").stdout
@@ -229,7 +229,7 @@ def test_a_path_that_cannot_be_used_is_the_users_to_mend(highway: Highway) -> No
 
 
 def test_describe_and_verify(highway: Highway, tmp_path: Path) -> None:
-    answer = json.loads(highway("data", "describe", "digits", "--json").stdout)
+    answer = json.loads(highway("data", "describe", "digits", "--json", fresh=True).stdout)
     assert (answer["train"], answer["validation"], answer["test"]) == (1294, 144, 359)
     assert sum(answer["classes"]["train"].values()) == 1294
     text = highway("data", "describe", "digits").stdout

@@ -25,7 +25,7 @@ def test_the_table_says_how_each_run_stands(tmp_path: Path, highway: Highway) ->
     for width in (60, 80, 200):
         assert "good" in highway("runs", COLUMNS=str(width)).stdout
         assert ("fc-highway 6" in highway("runs", COLUMNS=str(width)).stdout) == (width == 200)
-    result = highway("runs")
+    result = highway("runs", fresh=True)
     assert result.returncode == 0
     lines = result.stdout.splitlines()
     assert next(line for line in lines if "good" in line).split("│")[2:4] == [" finished ", "   2/2 "]

@@ -98,7 +98,7 @@ def test_show_says_what_came_out(finished: Path, answer: Any, highway: Highway) 
         assert one["trained_share"] == sum(loss < 0.5 for loss in ranked) / 20
         assert set(one["importance"]) == {"training.learning_rate", "training.momentum", "network.activation"}
         assert sum(one["importance"].values()) == pytest.approx(1)
-    result = highway("search", "show", finished)
+    result = highway("search", "show", finished, fresh=True)
     assert result.returncode == 0, result.stderr
     rows = {line.split("│")[1].strip(): line for line in result.stdout.splitlines() if line.startswith("│")}
     assert set(rows) == {"fc-highway", "fc-plain"}
@@ -111,7 +111,7 @@ def test_show_says_what_came_out(finished: Path, answer: Any, highway: Highway) 
 def test_best_repeats_the_trial_to_the_bit(finished: Path, answer: Any, highway: Highway, tmp_path: Path) -> None:
     best = {one["label"]: one["top"][0] for one in answer["configurations"]}
     label = min(best, key=lambda label: best[label]["value"])
-    text = highway("search", "best", finished).stdout
+    text = highway("search", "best", finished, fresh=True).stdout
     assert text.startswith(f"# Study small, configuration {label}, trial {best[label]['index']}: train-loss {best[label]['value']!r}\n")
     (tmp_path / "run.toml").write_text(text)
     assert highway("train", "run.toml", "--out", "again").returncode == 0
@@ -315,7 +315,7 @@ def test_a_study_can_get_more_trials(highway: Highway, tmp_path: Path) -> None:
     text = STUDY.replace('["fc-highway", "fc-plain"]', '["fc-plain"]')
     for trials in (2, 3):
         (tmp_path / "study.toml").write_text(text.replace("trials = 20", f"trials = {trials}"))
-        result = highway("search", "study.toml", "--out", "out", "--workers", 1, "--json")
+        result = highway("search", "study.toml", "--out", "out", "--workers", 1, "--json", fresh=trials == 2)
         assert result.returncode == 0, result.stderr
         assert [one["index"] for one in json.loads(result.stdout)["configurations"][0]["results"]] == list(range(trials))
     assert read_study(tmp_path / "out" / "study.toml").trials == 3

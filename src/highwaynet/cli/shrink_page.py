@@ -88,4 +88,5 @@ def _method(record: "ShrinkRecord", samples: int, part: str) -> list[str]:
 
 def _machine() -> str:
     known = describe_environment()
-    return f"{known.get('processor', 'unknown processor')}, {known.get('threads')} threads"
+    threads = known.get("threads")
+    return f"{known.get('processor', 'unknown processor')}, {threads} thread{'' if threads == 1 else 's'}"

@@ -206,7 +206,7 @@ class _Work:
 
     def _for_speed(self, factor: float) -> int:
         """Return the smallest number of removed layers with which a batch of 256 is so many times faster; halving finds it."""
-        network, least, most = self._job.study.network, -1, len(self._curve.removed) - 1
+        network, least, most = self._job.study.network, 0 if factor > 1 else -1, len(self._curve.removed) - 1
         if self._speed(network, most) < factor:
             raise InputError(
                 f"--speed-up {factor:g}: without any of its {most} removable layers the network is {self._speed(network, most):.1f} times "

@@ -43,7 +43,7 @@ class ShrinkSettings(Spec):
     def _check(self) -> "ShrinkSettings":
         aims = [name for name in ("loss_of", "keep", "speed_up") if getattr(self, name) is not None]
         if len(aims) > 1:
-            raise ValueError(f"{' and '.join(aims)}: choose one aim")
+            raise ValueError(f"{' and '.join('--' + aim.replace('_', '-') for aim in aims)}: choose one aim")
         return self
 
 

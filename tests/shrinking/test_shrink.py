@@ -1,0 +1,172 @@
+"""Shrinking a network: the result, its parts, resuming, and wrong input."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from highwaynet import NetworkSpec, RunSpec, TrainingSpec, evaluate, load, train
+from highwaynet.analysis.collect import Study
+from highwaynet.base.errors import InputError
+from highwaynet.layers.lesion import lesion
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.run_records import Score
+from highwaynet.shrinking.latency import latencies
+from highwaynet.shrinking.shrink import Shrinking, metric, shrink
+from highwaynet.shrinking.shrink_record import ShrinkRecord, ShrinkSettings
+from highwaynet.training.interruption import InterruptedRunError, Interruption
+from highwaynet.training.watcher import Watcher
+from support import Highway
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    spec = RunSpec(network=NetworkSpec(depth=9, width=16), training=TrainingSpec(epochs=6, threads=1, learning_rate=0.1))
+    return train(spec, tmp_path_factory.mktemp("deep") / "run")
+
+
+def shrunk(
+    run: RunDirectory, out: Path, interruption: Interruption | None = None, watcher: Watcher | None = None, **aims: object
+) -> ShrinkRecord:
+    settings = ShrinkSettings(**{"heal_epochs": 2, "samples": 300} | aims)
+    return shrink(Shrinking(Study(run), settings, out), lambda title: None, lambda title, epochs: watcher, interruption)
+
+
+def test_the_result_is_a_smaller_network_that_is_as_good(deep: RunDirectory, tmp_path: Path) -> None:
+    record = shrunk(deep, tmp_path / "small", loss_of=1.0, from_scratch=True, seeds=2)
+    kept = record.layers - len(record.removed)
+    small = RunDirectory.open(tmp_path / "small" / "network")
+    assert small.load_plan().removable == kept < record.layers == 8
+    (validated,) = {metric(one.selection) for one in record.tried if (one.kept, one.seed) == (kept, 0)}
+    assert validated >= metric(evaluate(deep.path, "validation")) - 1.0
+    assert record.healed[0].test == evaluate(small.path), "the network that is left is the healed one"
+    assert [one.seed for one in record.healed] == [one.seed for one in record.scratch] == [0, 1]
+    assert record.intact_test == evaluate(deep.path)
+    assert record.parameters[1] < record.parameters[0]
+    assert set(record.milliseconds) == {1, 256}
+    assert json.loads((tmp_path / "small" / "record.json").read_text())["answer"] == record.answer
+    spec = small.read_spec()
+    assert spec.teacher is not None
+    assert spec.start is not None
+    assert spec.start.without == record.removed
+    scratch = RunDirectory.open(Path(record.scratch[0].run)).read_spec()
+    assert (scratch.network.depth, scratch.start, scratch.training.epochs) == (9 - len(record.removed), None, 6)
+
+
+def test_fewer_layers_would_not_do(deep: RunDirectory, tmp_path: Path) -> None:
+    record = shrunk(deep, tmp_path / "small", loss_of=1.0)
+    kept = record.layers - len(record.removed)
+    below = [one for one in record.tried if one.kept == kept - 1]
+    least = metric(evaluate(deep.path, "validation")) - 1.0
+    assert kept == 0 or metric(below[0].selection) < least
+
+
+def test_removal_curves_are_what_lesions_give(deep: RunDirectory, tmp_path: Path) -> None:
+    shrunk(deep, tmp_path / "small", keep=4)
+    curves = json.loads((tmp_path / "small" / "curves.json").read_text())
+    assert {curve["criterion"] for curve in curves["curves"]} == {"greedy", "lesion", "influence", "angular", "gates", "taylor", "random"}
+    study = Study(deep)
+    for curve in curves["curves"][:2]:
+        removed = curve["removed"][3]
+        with lesion(study.network, removed):
+            expected = study.score("validation")
+        assert Score.model_validate(curve["scores"][3]) == expected
+        assert study.network.without(removed).plan.removable == 5
+
+
+def test_keep_and_speed_up(deep: RunDirectory, tmp_path: Path) -> None:
+    assert len(shrunk(deep, tmp_path / "two", keep=2, heal_epochs=0).removed) == 6
+    assert len(shrunk(deep, tmp_path / "none", keep=8, heal_epochs=0).removed) == 0
+    record = shrunk(deep, tmp_path / "fast", speed_up=1.01, heal_epochs=0)
+    assert 0 < len(record.removed) <= 8
+    with pytest.raises(InputError, match="--speed-up 900: without any of its 8 removable layers the network is"):
+        shrunk(deep, tmp_path / "faster", speed_up=900)
+
+
+def test_without_healing_the_network_is_the_large_one_without_layers(deep: RunDirectory, tmp_path: Path) -> None:
+    record = shrunk(deep, tmp_path / "small", keep=5, heal_epochs=0)
+    mine = load(tmp_path / "small" / "network").network.state_dict()
+    theirs = load(deep.path).without(record.removed).network.state_dict()
+    assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+
+
+class _StopAfter(Watcher):
+    def __init__(self, epochs: int, stop: Interruption) -> None:
+        self.left, self.stop = epochs, stop
+
+    def epoch(self, record: object, timing: object) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.stop.requested = 130
+
+
+def test_interrupted_and_resumed_it_ends_the_same(deep: RunDirectory, tmp_path: Path) -> None:
+    calm = shrunk(deep, tmp_path / "calm", loss_of=0.5)
+    stop = Interruption()
+    with pytest.raises(InterruptedRunError):
+        shrunk(deep, tmp_path / "shaken", stop, _StopAfter(3, stop), loss_of=0.5)
+    shaken = shrunk(deep, tmp_path / "shaken", loss_of=0.5)
+    assert shaken.removed == calm.removed
+    assert [one.test for one in shaken.healed] == [one.test for one in calm.healed]
+
+
+def test_the_small_network_can_be_shrunk_again(deep: RunDirectory, tmp_path: Path) -> None:
+    shrunk(deep, tmp_path / "small", keep=5, heal_epochs=1)
+    again = shrunk(RunDirectory.open(tmp_path / "small" / "network"), tmp_path / "smaller", keep=3, heal_epochs=1)
+    assert (again.layers, len(again.removed)) == (5, 2)
+
+
+def test_a_convolutional_network(tmp_path: Path) -> None:
+    spec = RunSpec(network=NetworkSpec(name="mnist-highway-16"), training=TrainingSpec(epochs=1, batch_size=200, threads=1))
+    run = train(spec, tmp_path / "run")
+    record = shrunk(run, tmp_path / "small", keep=5, heal_epochs=1, from_scratch=True)
+    assert (record.layers, len(record.removed)) == (8, 3)
+    assert RunDirectory.open(Path(record.scratch[0].run)).load_plan() == RunDirectory.open(tmp_path / "small" / "network").load_plan()
+
+
+def test_wrong_input(deep: RunDirectory, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--keep 9: the network has 8 layers that can be removed; keep fewer"):
+        shrunk(deep, tmp_path / "small", keep=9)
+    assert not (tmp_path / "small").exists()
+    shrunk(deep, tmp_path / "small", keep=7, heal_epochs=0)
+    with pytest.raises(InputError, match="holds another result"):
+        shrunk(deep, tmp_path / "small", keep=6, heal_epochs=0)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").touch()
+    with pytest.raises(InputError, match="is not empty and not a result of shrinking"):
+        shrunk(deep, tmp_path / "mine", keep=6)
+    plain = train(RunSpec(network=NetworkSpec(name="fc-plain", depth=3), training=TrainingSpec(epochs=1)), tmp_path / "plain")
+    with pytest.raises(InputError, match="fc-plain has plain layers"):
+        shrunk(plain, tmp_path / "small-plain", keep=1)
+
+
+def test_latencies_take_turns(deep: RunDirectory) -> None:
+    network = load(deep.path).network
+    found = latencies([network, network.without([1, 2, 3, 4, 5, 6, 7, 8])], 256)
+    assert len(found) == 2
+    assert min(found) > 0
+
+
+def test_the_command(deep: RunDirectory, tmp_path: Path, highway: Highway) -> None:
+    plan = highway("shrink", deep.path, "--keep", 3, "--plan", cwd=tmp_path)
+    assert "8 layers can be removed" in plan.stdout
+    assert not deep.path.with_name("run-small").exists()
+    out = tmp_path / "small"
+    done = highway("shrink", deep.path, "--keep", 3, "--heal-epochs", 1, "--samples", 200, "--out", out, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3 of 8 layers are enough: test accuracy ")
+    page = (out / "shrink.html").read_text()
+    assert "3 of 8 layers are left" in page
+    assert not re.search(r"(src|[^:]href)=|@import|url\(http", page), "nothing is loaded from elsewhere"
+    assert highway("evaluate", out / "network", cwd=tmp_path).returncode == 0
+    for flags, sentence in {
+        ("--keep", 9): "--keep 9: the network has 8 layers",
+        ("--keep", 3, "--speed-up", 2): "--keep and --speed-up: choose one aim",
+        ("--criterion", "luck"): "should be 'greedy'",
+    }.items():
+        wrong = highway("shrink", deep.path, *flags, "--out", tmp_path / "no", cwd=tmp_path)
+        assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+        assert sentence in wrong.stderr
+        assert not (tmp_path / "no").exists()
