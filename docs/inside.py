@@ -130,7 +130,7 @@ This page shows what two 50-layer highway networks learned, one on MNIST and one
 routes samples take, and which layers can be removed. It compares them with the networks of the paper (section 4 and
 figures 2 to 4). Numbers and figures are those of the first seed; a verdict says so if there is only one.
 
-These commands repeat it. They leave records in `runs/mnist-50/analysis` and figures in `mnist-50-figures`.
+These commands repeat the analysis. They leave records in `runs/mnist-50/analysis` and figures in `mnist-50-figures`.
 
 ```
 highway reproduce fig2 && highway reproduce fig3 && highway reproduce fig4   # an hour of one core, with the next line
@@ -138,7 +138,7 @@ highway reproduce report2021
 # What the paper did not look at; the same with cifar-100-50 and --classes 0,1:
 highway train results/inside/mnist-50/spec.toml --out runs/mnist-50
 highway inspect runs/mnist-50 --classes 0,7
-highway lesion runs/mnist-50 --what layers,pairs,deletions
+highway lesion runs/mnist-50 --what lesions,pairs,deletions
 highway lesion runs/mnist-50 --split test
 ```
 

@@ -19,29 +19,30 @@ from highwaynet.experiments.registry import CLAIMS, WITHOUT_A_CLAIM
 ROOT = Path(__file__).parents[1]
 RESULTS, WIDTH = ROOT / "results", 120
 BEGIN, END = "<!-- results: written by docs/results.py -->", "<!-- results end -->"
-NONE_FRESH = "No verdict is fresh yet: all rules were written, or changed, when these or similar runs were known."
+NONE_FRESH = "No verdict is *fresh* yet: every rule was written or changed after the results of these or similar runs were known."
 FRESH = "Fresh: the rules were committed before the runs, whose seeds had not been used before; `plan.json` names the commit."
 
-HEAD = """# The paper's results, repeated
+HEAD = """# Results of the paper, reproduced
 
-This page compares what the paper and two later reports claim with what runs on a laptop gave. Each claim has numbers,
-figures, and rules that say yes or no.
+This page compares the claims of the paper and of two later reports (of 2016 and 2021, both from Columbia University)
+with the results of runs on a laptop. Each claim has numbers, figures, and rules that hold or do not.
 """
 
 GUIDE = """## How to read it
 
 A claim has one or more rules. The verdict on a rule is one of these:
 
-- *reproduced*: the rule holds; if a network was trained with several seeds, with more than half of them;
-- *differs*: the numbers say otherwise;
-- *not reached at this budget*: the number is below the paper's, after fewer epochs than at scale `paper`;
+- *reproduced*: the rule holds, with several seeds for more than half of them;
+- *differs*: the rule does not hold;
+- *not reached at this budget*: the rule does not hold, but the runs had fewer epochs than at scale `paper`;
 - *not run*: there are no runs for it.
 
-The verdict on a claim is the word that all its rules have, or how many of them are reproduced. *One seed* means that
-each network was trained once, so that another seed may give another verdict. *Fresh* means that the rules were
-committed before the runs, whose seeds had not been used before; `plan.json` names the commit.
+If all rules of a claim have the same verdict, it is the verdict on the claim; otherwise the table counts the rules that
+are reproduced. *One seed* means that each network was trained once, so that another seed may give another verdict.
+*Fresh* means that the rules were committed before the runs, whose seeds had not been used before; `plan.json` names the
+commit.
 
-Repeat it with (extra `figures`):
+To repeat the results (needs the extra `figures`):
 
 ```
 highway reproduce list                     # figures, tables and claims of the paper
@@ -95,7 +96,7 @@ def coverage() -> list[str]:
     lines = [f"- Covered: {len(CLAIMS)} claims with {len(rules)} rules: {counts}."]
     lines += [f"- Of the {len(judged)} rules that were judged, {thin} rest on one seed and {sum(rule.fresh for rule in judged)} are fresh."]
     lines += [f"- Not run yet: {', '.join(waiting)}."] if waiting else []
-    lines += ["- Not covered, because no claim tests it:"]
+    lines += ["- Not covered by any claim:"]
     lines += [f"  - {text}{';' if text is not WITHOUT_A_CLAIM[-1] else '.'}" for text in WITHOUT_A_CLAIM]
     return ["", *(row for line in lines for row in _bullet(line)), ""]
 

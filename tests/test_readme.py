@@ -220,7 +220,7 @@ def test_verdicts_say_if_they_are_fresh(monkeypatch: pytest.MonkeyPatch) -> None
     assert record
     old = record.model_copy(update={"rules": tuple(rule.model_copy(update={"fresh": False}) for rule in record.rules)})
     new = record.model_copy(update={"rules": tuple(rule.model_copy(update={"fresh": True, "seeds": 3}) for rule in record.rules)})
-    for changed, word, note in ((old, "", "No verdict is fresh yet"), (new, " (fresh)", "Fresh: the rules were committed")):
+    for changed, word, note in ((old, "", "No verdict is *fresh* yet"), (new, " (fresh)", "Fresh: the rules were committed")):
         monkeypatch.setitem(RESULTS["overview"].__globals__, "records", lambda known={"fig1": changed}: known)
         line = next(line for line in RESULTS["overview"]() if line.startswith("| [Figure 1]"))
         assert f"| {record.headline} | {changed.verdict}{word}" in line

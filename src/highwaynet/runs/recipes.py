@@ -165,7 +165,7 @@ def recipes_of(network: str, variant: str | None = None) -> dict[str, Recipe]:
     if network in _DENSE:
         return _DENSE[network]
     preset = PRESETS[network]
-    fitting = _BY_DRAWING.get(f"{preset.drawing}-{variant}", _BY_DRAWING[preset.drawing])
+    fitting = _BY_DRAWING.get(f"{preset.drawing}-{variant}", _BY_DRAWING.get(preset.drawing, {}))
     return {name: recipe for name, recipe in fitting.items() if name != "released" or "released" in preset.origins}
 
 

@@ -11,12 +11,12 @@ from highwaynet.data.dataset import Split
 from highwaynet.layers.lesion import count_layers
 from highwaynet.shrinking.criteria import Ranking, rank
 from highwaynet.shrinking.names import CRITERIA
-from highwaynet.shrinking.shrink_record import Curves, RemovalCurve
+from highwaynet.shrinking.shrink_record import RemovalCurve, RemovalCurves
 
 MOST_FOR_CURVES = 5000
 """Samples on which the curves are computed, at most."""
 
-Show = Callable[[str], Progress | None]
+Announce = Callable[[str], Progress | None]
 """Called with what is computed next; returns a function for its progress."""
 
 
@@ -25,7 +25,7 @@ def selection_part(study: Study) -> Split:
     return study.data.validation or study.data.train
 
 
-def compute_curves(study: Study, samples: int, show: Show = lambda title: None) -> Curves:
+def compute_curves(study: Study, samples: int, show: Announce = lambda title: None) -> RemovalCurves:
     """Rank the layers by every criterion that applies, and score what each leaves.
 
     Args:
@@ -49,7 +49,7 @@ def compute_curves(study: Study, samples: int, show: Show = lambda title: None) 
     routes = {removed: closing(count, removed) for ranking in rankings for removed in ranking.removed}
     split = selection_part(study).spread(MOST_FOR_CURVES)
     scores = score_routes(network, split, routes.values(), show("scoring what is left"))
-    return Curves(
+    return RemovalCurves(
         fingerprint=study.run.fingerprint(),
         samples=len(train),
         part="validation" if study.data.validation else "train",

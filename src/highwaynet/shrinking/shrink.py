@@ -16,9 +16,9 @@ from highwaynet.runs.load import load_network
 from highwaynet.runs.run_records import Score
 from highwaynet.runs.spec import RunSpec, spec_from_values
 from highwaynet.shrinking.criteria import removable_layers
-from highwaynet.shrinking.curves import Show, compute_curves, selection_part
+from highwaynet.shrinking.curves import Announce, compute_curves, selection_part
 from highwaynet.shrinking.latency import latencies
-from highwaynet.shrinking.shrink_record import Candidate, Curves, RemovalCurve, ShrinkRecord, ShrinkSettings
+from highwaynet.shrinking.shrink_record import Candidate, RemovalCurve, RemovalCurves, ShrinkRecord, ShrinkSettings
 from highwaynet.training.evaluation import evaluate
 from highwaynet.training.interruption import Interruption
 from highwaynet.training.loop import train
@@ -94,11 +94,11 @@ class Shrinking:
         stored = _Stored(run=str(self.study.run.path.resolve()), fingerprint=self.study.run.fingerprint(), settings=self.settings)
         write_atomically(self.out / SETTINGS, stored.model_dump_json(indent=2) + "\n")
 
-    def curves(self, show: Show) -> Curves:
+    def curves(self, show: Announce) -> RemovalCurves:
         """Compute the removal curves, or read them if they are there."""
         path = self.out / CURVES
         if path.is_file():
-            return parsed(Curves, read_text(path), str(path))
+            return parsed(RemovalCurves, read_text(path), str(path))
         found = compute_curves(self.study, self.settings.samples, show)
         write_atomically(path, found.model_dump_json(indent=2) + "\n")
         return found
@@ -127,7 +127,7 @@ def metric(score: Score) -> float:
     return 100 * (score.accuracy if score.accuracy is not None else score.r2 or 0.0)
 
 
-def curve_of(curves: Curves, settings: ShrinkSettings) -> RemovalCurve:
+def curve_of(curves: RemovalCurves, settings: ShrinkSettings) -> RemovalCurve:
     """Return the curve of the chosen criterion; raises InputError if it does not apply to the network."""
     known = {curve.criterion: curve for curve in curves.curves}
     if settings.criterion not in known:
@@ -135,7 +135,7 @@ def curve_of(curves: Curves, settings: ShrinkSettings) -> RemovalCurve:
     return known[settings.criterion]
 
 
-def shrink(job: Shrinking, show: Show, watch: Watch, interruption: Interruption | None = None) -> ShrinkRecord:
+def shrink(job: Shrinking, show: Announce, watch: Watch, interruption: Interruption | None = None) -> ShrinkRecord:
     """Shrink a network. If interrupted, the same call continues.
 
     Args:

@@ -58,7 +58,7 @@ class RemovalCurve(Spec):
     """scores[k]: the score without them."""
 
 
-class Curves(Spec):
+class RemovalCurves(Spec):
     """curves.json: the rankings of all criteria."""
 
     schema_version: Literal[1] = 1
