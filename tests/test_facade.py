@@ -42,7 +42,7 @@ def test_evaluate_is_the_loop_s_own_measure(finished_run: Run) -> None:
     with pytest.raises(InputError, match="no such run directory"):
         evaluate("nowhere")
     for ask in (lambda: load(run, "last"), lambda: evaluate(run, checkpoint="last")):
-        with pytest.raises(InputError, match="checkpoint = 'last': choose final or best"):
+        with pytest.raises(InputError, match="checkpoint = 'last': choose final, best or average"):
             ask()
     for ask in (lambda: evaluate(run, "tset"), lambda: inspect(run).lesions("tset")):
         with pytest.raises(InputError, match="unknown part of the data 'tset': did you mean 'test'"):
