@@ -14,6 +14,7 @@ from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.spec import with_training
 from highwaynet.training.computing import check_computing, choose_device, computing_for, has_compiler
 from highwaynet.training.loop import train
+from highwaynet.training.watcher import Watcher
 from training.test_resuming import results, stop_after
 
 
@@ -142,3 +143,20 @@ def test_tensorboard_that_is_missing_is_said_before_anything_is_written(tmp_path
     with pytest.raises(InputError, match=r"needs the package tensorboard: pip install 'highwaynet\[tensorboard\]'"):
         train(spec, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("precision", "has", "says"), [("bfloat16", False, True), ("bfloat16", True, False), ("float32", False, False)])
+def test_a_processor_without_bfloat16_is_mentioned(
+    precision: str, has: bool, says: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
+        monkeypatch.setattr(torch.cpu, name, lambda: has, raising=False)
+    notes: list[str] = []
+
+    class Listener(Watcher):
+        def note(self, sentence: str) -> None:
+            notes.append(sentence)
+
+    spec = RunSpec(network=NetworkSpec(depth=3, width=8), training=TrainingSpec(epochs=1, precision=precision))
+    train(spec, tmp_path / "run", watcher=Listener())
+    assert any("this processor has no instructions for it" in note for note in notes) == says

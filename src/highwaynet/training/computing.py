@@ -64,6 +64,17 @@ def check_computing(training: TrainingSpec) -> None:
         raise InputError("training.precision = 'float64': mps does not support float64; choose float32, or training.device = 'cpu'")
 
 
+def slow_precision(training: TrainingSpec) -> str | None:
+    """Return a sentence if this processor has no instructions for the number format, which is then slower than float32; else None."""
+    if training.precision != "bfloat16" or training.device not in {None, "cpu"}:
+        return None
+    known = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+    checks = [check for check in known if check is not None]
+    if not checks or any(check() for check in checks):
+        return None
+    return "training.precision = 'bfloat16': this processor has no instructions for it, so that steps are slower than with float32"
+
+
 def computing_for(training: TrainingSpec, local_rank: int) -> Computing:
     """Return device and number types for this process; each process on a machine gets its own GPU."""
     name = training.device or "cpu"

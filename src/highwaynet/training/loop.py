@@ -14,6 +14,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import RunSpec
 from highwaynet.training.care import Care
+from highwaynet.training.computing import slow_precision
 from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.evaluation import evaluate
@@ -120,6 +121,8 @@ def fit(fitting: Fitting, care: Care, watcher: Watcher, interruption: Interrupti
     if fitting.job.resumes:
         care.take_up()
     watcher.started(state.record, state.epoch, state.step)
+    if note := slow_precision(training):
+        watcher.note(note)
     interruption.armed = True
     while state.epoch < training.epochs:
         if state.best and training.patience is not None and state.epoch - state.best.epoch >= training.patience:
