@@ -146,7 +146,7 @@ Records, histories and specs are in [results/fig2](../results/fig2), [fig3](../r
 and, for what the paper did not look at, [results/inside](../results/inside). `python docs/inside.py` writes this page.
 
 """
-    head += "\n".join([*wrapped(fresh_note()[0]), "", ""])
+    head += "\n".join([*wrapped(fresh_note(("fig2", "fig3", "fig4"))[0]), "", ""])
     return head + "\n".join([*(section(name) for name in NAMES), flow_section()]).rstrip() + "\n"
 
 

@@ -8,6 +8,7 @@ import json
 import re
 import textwrap
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,10 @@ def records() -> dict[str, ClaimRecord]:
     return {name: record for name, record in found.items() if record is not None}
 
 
-def fresh_note() -> list[str]:
-    """A sentence about rules that were, or were not, committed before the runs."""
-    return [FRESH if any(rule.fresh for record in records().values() for rule in record.rules) else NONE_FRESH]
+def fresh_note(claims: Iterable[str] = CLAIMS) -> list[str]:
+    """Return a sentence about rules of these claims that were, or were not, committed before the runs."""
+    known = [record for name, record in records().items() if name in set(claims)]
+    return [FRESH if any(rule.fresh for record in known for rule in record.rules) else NONE_FRESH]
 
 
 def overview() -> list[str]:
