@@ -156,7 +156,7 @@ def test_the_command(deep: RunDirectory, tmp_path: Path, highway: Highway) -> No
     out = tmp_path / "small"
     done = highway("shrink", deep.path, "--keep", 3, "--heal-epochs", 1, "--samples", 200, "--out", out, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("3 of 8 layers are enough: test accuracy ")
+    assert done.stdout.startswith("With 3 of 8 layers: test accuracy ")
     page = (out / "shrink.html").read_text()
     assert "3 of 8 layers are left" in page
     assert not re.search(r"(src|[^:]href)=|@import|url\(http", page), "nothing is loaded from elsewhere"
@@ -170,3 +170,35 @@ def test_the_command(deep: RunDirectory, tmp_path: Path, highway: Highway) -> No
         assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
         assert sentence in wrong.stderr
         assert not (tmp_path / "no").exists()
+
+
+def test_from_scratch_after_shrinking_twice(deep: RunDirectory, tmp_path: Path) -> None:
+    shrunk(deep, tmp_path / "small", keep=5, heal_epochs=1)
+    again = shrunk(RunDirectory.open(tmp_path / "small" / "network"), tmp_path / "smaller", keep=3, heal_epochs=1, from_scratch=True)
+    scratch = RunDirectory.open(Path(again.scratch[0].run))
+    assert scratch.load_plan().removable == RunDirectory.open(tmp_path / "smaller" / "network").load_plan().removable == 3
+    assert scratch.read_spec().training.epochs == 6, "the budget of the first network"
+
+
+def test_a_network_trained_to_be_cut_can_lose_all_layers(tmp_path: Path) -> None:
+    spec = RunSpec(network=NetworkSpec(depth=5, width=8), training=TrainingSpec(epochs=2, threads=1, layer_drop=0.5))
+    record = shrunk(train(spec, tmp_path / "run"), tmp_path / "small", keep=0, from_scratch=True)
+    assert len(record.removed) == 4
+
+
+def test_a_finished_result_is_not_computed_again(deep: RunDirectory, tmp_path: Path) -> None:
+    first = shrunk(deep, tmp_path / "small", keep=6, heal_epochs=0)
+    assert shrunk(deep, tmp_path / "small", keep=6, heal_epochs=0) == first, "times included"
+    assert first.answer.startswith("With 6 of 8 layers: test accuracy")
+
+
+def test_nothing_removed_is_the_network_itself(deep: RunDirectory, tmp_path: Path) -> None:
+    record = shrunk(deep, tmp_path / "small", keep=8, heal_epochs=3)
+    assert record.healed[0].test == record.intact_test
+    assert evaluate(tmp_path / "small" / "network") == evaluate(deep.path)
+
+
+@pytest.mark.parametrize(("aim", "line"), [({"keep": 3}, "aim: 3 of them are kept"), ({"speed_up": 2.0}, "at 2 times the speed")])
+def test_the_plan_names_the_aim(aim: dict[str, object], line: str, deep: RunDirectory, tmp_path: Path, highway: Highway) -> None:
+    flags = [text for name, value in aim.items() for text in (f"--{name.replace('_', '-')}", value)]
+    assert line in highway("shrink", deep.path, *flags, "--plan", cwd=tmp_path).stdout

@@ -60,7 +60,7 @@ def shrink_command(
     values = {name: value for name, value in asked.items() if value is not None}
     settings = validated(ShrinkSettings, values | {"from_scratch": from_scratch, "seeds": seeds, "samples": samples}, "--")
     study = Study(RunDirectory.open(run))
-    job = Shrinking(study, settings, out or run.with_name(f"{run.resolve().name}-small"))
+    job = Shrinking(study, settings, out or run.resolve().with_name(f"{run.resolve().name}-small"))
     job.check()
     if plan:
         for line in _plan(job):
@@ -95,20 +95,22 @@ def shrink_command(
 def _plan(job: "Shrinking") -> list[str]:
     """Say what would be done."""
     settings, spec, layers = job.settings, job.study.spec, len(job.layers)
-    aim = {
-        settings.loss_of: f"the fewest layers with at most {settings.loss_of} points less validation accuracy",
-        settings.speed_up: f"as many layers as are possible at {settings.speed_up} times the speed",
-    }.get(next((value for value in (settings.loss_of, settings.speed_up) if value is not None), None), f"{settings.keep} layers")
+    if settings.loss_of is not None:
+        aim = f"the fewest layers with at most {settings.loss_of:g} points less validation accuracy"
+    elif settings.speed_up is not None:
+        aim = f"as many layers as are possible at {settings.speed_up:g} times the speed"
+    else:
+        aim = f"{settings.keep} of them are kept"
     runs = max(1, (layers + 1).bit_length() if settings.loss_of is not None else 1) + settings.seeds - 1
-    seconds = job.study.run.read_seconds() / max(1, spec.training.epochs)
+    seconds = job.study.run.read_seconds() / max(1, job.study.run.epochs_written)
     lines = [
         f"{job.study.title} of {job.study.run.path}: {layers} layers can be removed",
         f"aim: {aim}",
         f"ranking: all criteria on {settings.samples:,} training samples; layers are removed by {settings.criterion}",
-        f"healing: about {runs} runs of {settings.heal_epochs} epochs, each at most {settings.heal_epochs * seconds:.0f} s",
+        f"healing: about {runs} runs of {settings.heal_epochs} epochs, each about {settings.heal_epochs * seconds:.0f} s or less",
     ]
     if settings.from_scratch:
         lines.append(
-            f"from scratch: {settings.seeds} runs of {spec.training.epochs} epochs, each at most {job.study.run.read_seconds():.0f} s"
+            f"from scratch: {settings.seeds} runs of {spec.training.epochs} epochs, each about {job.study.run.read_seconds():.0f} s or less"
         )
     return [*lines, f"result: {job.out}"]

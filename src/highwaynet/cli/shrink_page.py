@@ -74,7 +74,7 @@ def _mean(scores: "list[Score]") -> str:
 
 def _method(record: "ShrinkRecord", samples: int, part: str) -> list[str]:
     settings = record.settings
-    teacher = ", with the intact network as teacher" if settings.distil else ""
+    teacher = ", with the intact network as teacher" if settings.distil and settings.heal_epochs and record.removed else ""
     seeds = f"{settings.seeds} seeds" if settings.seeds > 1 else "one seed"
     lines = [
         f"Layers were ranked on {samples:,} training samples by {settings.criterion} and removed in this order. The rest was trained for "

@@ -14,17 +14,18 @@ from highwaynet.networks.build import build_plan, count_parameters
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 from highwaynet.runs.run_records import Score
-from highwaynet.runs.spec import RunSpec, spec_from_values
+from highwaynet.runs.spec import SPEC, RunSpec, spec_from_values
 from highwaynet.shrinking.criteria import removable_layers
 from highwaynet.shrinking.curves import Announce, compute_curves, selection_part
 from highwaynet.shrinking.latency import latencies
 from highwaynet.shrinking.shrink_record import Candidate, RemovalCurve, RemovalCurves, ShrinkRecord, ShrinkSettings
+from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.evaluation import evaluate
-from highwaynet.training.interruption import Interruption
+from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.loop import train
 from highwaynet.training.watcher import Watcher
 
-SETTINGS, CURVES, RECORD, NETWORK = "shrink.json", "curves.json", "record.json", "network"
+SETTINGS, CURVES, CHOICE, RECORD, NETWORK = "shrink.json", "curves.json", "choice.txt", "record.json", "network"
 BATCHES = (1, 256)
 """Batch sizes for which the time of a forward pass is measured."""
 HEALING_RATE = 0.3
@@ -68,6 +69,12 @@ class Shrinking:
             raise InputError(f"{self.study.run.path}: the run is not finished; only trained networks can be shrunk")
         if self.study.run.read_spec().training.epochs == 0 and self.study.spec.start is None:
             raise InputError(f"{self.study.run.path}: the network is not trained")
+        if self.study.network.plan.closable != self.study.network.plan.removable:
+            raise InputError(f"{self.study.network.plan.name} has plain layers: only highway and residual layers can be closed and ranked")
+        if settings.criterion == "gates" and not self.study.has_gates:
+            raise InputError("--criterion gates: the network has residual layers, which have no gates; choose another criterion")
+        if settings.distil and settings.heal_epochs and self.study.spec.training.objective is not None:
+            raise InputError(f"{self.study.run.path} has a custom objective, which has no teacher: use --no-distil --heal-epochs 0")
         if settings.keep is not None and settings.keep > len(layers):
             raise InputError(f"--keep {settings.keep}: the network has {len(layers)} layers that can be removed; keep fewer")
         if settings.loss_of is not None and self.study.data.validation is None:
@@ -105,21 +112,31 @@ class Shrinking:
 
     def healing_spec(self, removed: tuple[int, ...], seed: int) -> RunSpec:
         """Return the settings of the run that heals the network without these layers."""
-        run, spec = str(self.study.run.path.resolve()), self.study.spec
-        rate = spec.training.learning_rate * HEALING_RATE
-        changes: dict[str, Any] = {"training": {"epochs": self.settings.heal_epochs, "learning_rate": rate}, "seed": seed}
-        if self.settings.distil and removed and self.settings.heal_epochs:
-            changes["teacher"] = {"run": run}
-        return RunSpec.from_run(run, without=removed, **changes)
+        run, training = str(self.study.run.path.resolve()), self.study.spec.training
+        epochs = self.settings.heal_epochs if removed else 0  # an intact network needs no healing
+        changes: dict[str, Any] = {"epochs": epochs, "learning_rate": training.learning_rate * HEALING_RATE, "layer_drop": 0.0}
+        if not epochs and training.answer == "best":
+            changes["answer"] = None  # there will be no best epoch
+        teacher: dict[str, Any] = {"teacher": {"run": run}} if self.settings.distil and epochs else {}
+        return RunSpec.from_run(run, without=removed, training=changes, seed=seed, **teacher)
 
     def scratch_spec(self, removed: tuple[int, ...], seed: int) -> RunSpec:
         """Return the settings of the run that trains the same small network from scratch, with the budget of the large one."""
-        spec = self.study.spec
+        plan, spec = self.study.network.plan, self.study.spec
+        training = _first(spec).training.model_dump(exclude_none=True)
+        training |= {"layer_drop": 0.0} if plan.closable == len(removed) else {}
         if spec.network.preset.traits.has_variants:
-            return RunSpec.from_run(self.study.run.path, without=removed, fresh=True, seed=seed)
+            return RunSpec.from_run(self.study.run.path, without=removed, fresh=True, seed=seed, training=training)
         values = spec.model_dump(exclude_none=True, exclude={"start", "teacher"})
-        values["network"] |= {"depth": spec.network.depth - len(removed)}
-        return spec_from_values(values | {"seed": seed})
+        values["network"] |= {"depth": plan.removable + 1 - len(removed)}  # and one plain layer
+        return spec_from_values(values | {"seed": seed, "training": training})
+
+
+def _first(spec: RunSpec) -> RunSpec:
+    """Return the spec of the first run of which this one is a descendant, as far as they are there: its budget is that of the network."""
+    while spec.start is not None and spec.start.run is not None and (Path(spec.start.run) / SPEC).is_file():
+        spec = RunDirectory.open(Path(spec.start.run)).read_spec()
+    return spec
 
 
 def metric(score: Score) -> float:
@@ -149,10 +166,12 @@ def shrink(job: Shrinking, show: Announce, watch: Watch, interruption: Interrupt
         InterruptedRunError: If `interruption` was requested.
     """
     job.check()
+    if (job.out / RECORD).is_file():  # test samples are used once
+        return parsed(ShrinkRecord, read_text(job.out / RECORD), str(job.out / RECORD))
     job.start()
     curve = curve_of(job.curves(show), job.settings)
     work = _Work(job, curve, watch, interruption)
-    removed = curve.removed[work.choose()]
+    removed = curve.removed[work.chosen()]
     seed, seeds = job.study.spec.seed, job.settings.seeds
     healed = [work.tested(work.healed(len(removed), seed + number)) for number in range(seeds)]
     scratch = [work.tested(work.scratch(removed, seed + number)) for number in range(seeds if job.settings.from_scratch else 0)]
@@ -163,7 +182,7 @@ def shrink(job: Shrinking, show: Announce, watch: Watch, interruption: Interrupt
         settings=job.settings,
         layers=len(job.layers),
         removed=removed,
-        intact_selection=curve.scores[0],
+        intact_selection=work.intact,
         intact_test=job.study.score("test"),
         tried=tuple(work.tried.values()),
         healed=tuple(healed),
@@ -184,29 +203,38 @@ class _Work:
     def __init__(self, job: Shrinking, curve: RemovalCurve, watch: Watch, interruption: Interruption | None) -> None:
         self._job, self._curve, self._watch, self._interruption = job, curve, watch, interruption
         self._selection = selection_part(job.study)
+        self.intact = evaluate(job.study.network, self._selection)
         self.tried: dict[tuple[int, int], Candidate] = {}
 
-    def choose(self) -> int:
-        """Return how many layers are removed."""
+    def chosen(self) -> int:
+        """Return how many layers are removed; once decided, it is stored, because measured times differ."""
+        path = self._job.out / CHOICE
+        if not path.is_file():
+            write_atomically(path, f"{self._choose()}\n")
+        return int(read_text(path))
+
+    def _choose(self) -> int:
         settings, layers = self._job.settings, len(self._job.layers)
         if settings.keep is not None:
             return layers - settings.keep
         if settings.speed_up is not None:
             return self._for_speed(settings.speed_up)
-        intact = metric(evaluate(self._job.study.network, self._selection))
+        aim = metric(self.intact) - (settings.loss_of or 0.0) - 1e-9
         least, most = 0, layers + 1  # without `least` layers it is good enough, without `most` not
         while most - least > 1:
             count = (least + most) // 2
-            candidate = self.healed(count, self._job.study.spec.seed)
-            if metric(candidate.selection) >= intact - (settings.loss_of or 0.0) - 1e-9:
-                least = count
-            else:
-                most = count
+            try:
+                is_good = metric(self.healed(count, self._job.study.spec.seed).selection) >= aim
+            except DivergenceError:
+                is_good = False
+            least, most = (count, most) if is_good else (least, count)
         return least
 
     def _for_speed(self, factor: float) -> int:
         """Return the smallest number of removed layers with which a batch of 256 is so many times faster; halving finds it."""
-        network, least, most = self._job.study.network, 0 if factor > 1 else -1, len(self._curve.removed) - 1
+        network, least, most = self._job.study.network, 0, len(self._curve.removed) - 1
+        if factor == 1:
+            return 0
         if self._speed(network, most) < factor:
             raise InputError(
                 f"--speed-up {factor:g}: without any of its {most} removable layers the network is {self._speed(network, most):.1f} times "
@@ -240,6 +268,8 @@ class _Work:
         return self._trained(spec, self._job.out / "scratch" / f"keep-{kept}-seed-{seed}", kept)
 
     def _trained(self, spec: RunSpec, path: Path, kept: int) -> Candidate:
+        if self._interruption is not None and self._interruption.requested:
+            raise InterruptedRunError("interrupted; what was done is saved", self._interruption.requested)
         watcher = self._watch(f"{path.parent.name}, {kept} layers kept, seed {spec.seed}", spec.training.epochs)
         run = train(spec, path, resume=True, watcher=watcher, interruption=self._interruption)
         score = evaluate(load_network(run), self._selection)
@@ -257,9 +287,11 @@ def answer(record: ShrinkRecord) -> str:
     word = "accuracy" if record.intact_test.accuracy is not None else "R²"
     small, large = (_mean([metric(score) for score in scores]) for scores in (_tests(record.healed), [record.intact_test]))
     slow, fast = record.milliseconds[BATCHES[-1]]
-    text = (
-        f"{kept} of {record.layers} layers are enough: test {word} {small:.2f} % instead of {large:.2f} %, {slow / fast:.1f} times faster"
+    speed = f"{slow / fast:.1f} times faster" if slow >= fast else f"{fast / slow:.1f} times slower"
+    start = (
+        f"{kept} of {record.layers} layers are enough" if record.settings.loss_of is not None else f"With {kept} of {record.layers} layers"
     )
+    text = f"{start}: test {word} {small:.2f} % instead of {large:.2f} %, {speed}"
     if not record.scratch:
         return f"{text}."
     fresh = _mean([metric(score) for score in _tests(record.scratch)])

@@ -117,7 +117,7 @@ class Care:
         first = (step - 1) % fitting.steps_per_epoch
         inputs, targets = next(fitting.batches(state.epoch + 1, first=first, whole=True))
         fitting.seed_step(step - 1, None)
-        with fitting.computing.autocast():
+        with fitting.computing.autocast(), fitting.layer_drop.at(step - 1):
             cause = find_cause(fitting.network, fitting.computing.place(inputs, targets)[0])
         saved = fitting.saver.newest() if fitting.world.leads else None
         where = f"the last good checkpoint is from step {saved.step}" if saved else "there is no checkpoint yet"

@@ -89,8 +89,7 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     spec = _completed(spec, stored, given, run)
     check_computing(spec.training)
     torch.set_num_threads(spec.training.threads or 1)
-    if spec.start is not None and spec.start.run == str(path.resolve()):
-        raise InputError(f"start.run = {spec.start.run!r}: a run cannot start from itself; name another folder")
+    _check_relatives(spec, path)
     origin = find_starting_point(spec, run, given.network, world, resumes=stored is not None)
     if spec.start is not None:
         spec = spec.model_copy(update={"start": origin.checked(spec.start)})
@@ -138,6 +137,14 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     return SetUp(spec, data, run, plan, weights, objective, resumes=stored is not None, finished=finished, **own)
 
 
+def _check_relatives(spec: RunSpec, path: Path) -> None:
+    """Raise InputError if a run would be its own parent or teacher."""
+    if spec.start is not None and spec.start.run == str(path.resolve()):
+        raise InputError(f"start.run = {spec.start.run!r}: a run cannot start from itself; name another folder")
+    if spec.teacher is not None and spec.teacher.run == str(path.resolve()):
+        raise InputError(f"teacher.run = {spec.teacher.run!r}: a run cannot be its own teacher; name another folder")
+
+
 def _completed(spec: RunSpec, stored: RunSpec | None, given: Given, run: RunDirectory) -> RunSpec:
     """Return the spec with threads, device, and what was passed in memory filled in.
 
@@ -158,6 +165,8 @@ def _completed(spec: RunSpec, stored: RunSpec | None, given: Given, run: RunDire
         spec = spec.model_copy(update={"data": spec.data.for_memory(target_in(given.data))})
     elif stored is not None and stored.data.in_memory:
         load_dataset(stored.data, run.load_preparation() if run.has_preparation else None)  # raises an error that says what to pass
+    if spec.teacher is not None:
+        spec = spec.model_copy(update={"teacher": spec.teacher.model_copy(update={"run": str(Path(spec.teacher.run).resolve())})})
     start = spec.start
     if given.network is not None:
         if start is not None and not start.given:

@@ -37,6 +37,8 @@ class StartingPoint:
 
     def checked(self, start: StartSpec) -> StartSpec:
         """Return `start` with the checksum of the weights; raises InputError if it asks for weights with another checksum."""
+        if start.fresh:  # the weights follow from the seed
+            return start
         found = sha256(self.weights or b"")
         if start.weights not in {None, found}:
             source = "the given network" if start.given else f"start.run = {start.run!r}"
