@@ -237,6 +237,8 @@ def test_records_of_claims_follow_from_what_is_stored_with_them(folder: Path) ->
     claim, evidence = CLAIMS[record.claim], stored_evidence(folder, record)
     assert plan.runs == {run.label: key_of(run.spec) for run in evidence}, "what was run is what had been planned"
     if any(rule.fresh for rule in record.rules):
+        planned = {run.label: key_of(run.spec) for run in claim.plan(record.scale, None)}
+        assert plan.runs == planned, "what would be run now is what was run"
         assert all(run.spec.seed >= FIRST_SEED for run in evidence)
         assert plan.commit
     again = judged(claim, evidence, plan)

@@ -26,14 +26,12 @@ def shrink_command(
     loss_of: Annotated[float | None, typer.Option(metavar="POINTS", help=_help("loss_of"))] = None,
     keep: Annotated[int | None, typer.Option(metavar="N", help=_help("keep"))] = None,
     speed_up: Annotated[float | None, typer.Option(metavar="FACTOR", help=_help("speed_up"))] = None,
-    criterion: Annotated[
-        str, typer.Option(metavar="NAME", help="How layers are ranked: greedy, lesion, influence, angular, gates, taylor or random.")
-    ] = "greedy",
-    heal_epochs: Annotated[int, typer.Option(metavar="N", help="Epochs of training after layers were removed.")] = 5,
-    distil: Annotated[bool, typer.Option("--distil/--no-distil", help="Learn from the intact network while healing.")] = True,
-    from_scratch: Annotated[bool, typer.Option("--from-scratch", help="Also train the same small network from scratch.")] = False,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Repetitions of healing, and of training from scratch.")] = 1,
-    samples: Annotated[int, typer.Option(metavar="N", help="Training samples for the ranking.")] = 4000,
+    criterion: Annotated[str | None, typer.Option(metavar="NAME", help=_help("criterion"))] = None,
+    heal_epochs: Annotated[int | None, typer.Option(metavar="N", help=_help("heal_epochs"))] = None,
+    distil: Annotated[bool | None, typer.Option("--distil/--no-distil", help=_help("distil"))] = None,
+    from_scratch: Annotated[bool, typer.Option("--from-scratch", help=_help("from_scratch"))] = False,
+    seeds: Annotated[int | None, typer.Option(metavar="N", help=_help("seeds"))] = None,
+    samples: Annotated[int | None, typer.Option(metavar="N", help=_help("samples"))] = None,
     out: Annotated[Path | None, typer.Option(help="The folder for the result; by default RUN-small.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be done, and stop.")] = False,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
@@ -57,8 +55,8 @@ def shrink_command(
     from highwaynet.training.interruption import InterruptedRunError, Interruption
 
     asked = {"loss_of": loss_of, "keep": keep, "speed_up": speed_up, "criterion": criterion, "heal_epochs": heal_epochs, "distil": distil}
-    values = {name: value for name, value in asked.items() if value is not None}
-    settings = validated(ShrinkSettings, values | {"from_scratch": from_scratch, "seeds": seeds, "samples": samples}, "--")
+    asked |= {"from_scratch": from_scratch, "seeds": seeds, "samples": samples}
+    settings = validated(ShrinkSettings, {name: value for name, value in asked.items() if value is not None}, "--")
     study = Study(RunDirectory.open(run))
     job = Shrinking(study, settings, out or run.resolve().with_name(f"{run.resolve().name}-small"))
     job.check()

@@ -1,17 +1,15 @@
 """From the record of `highway shrink` to its page."""
 
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from highwaynet.base.files import write_atomically
 from highwaynet.figures.shrink_page import ShrinkPage, render_shrink_page
 from highwaynet.figures.shrink_plot import draw_depths, draw_layers, draw_removal
 from highwaynet.runs.environment import describe_environment
-from highwaynet.shrinking.shrink import metric
+from highwaynet.shrinking.shrink import mean_test, metric
 
 if TYPE_CHECKING:
-    from highwaynet.runs.run_records import Score
     from highwaynet.shrinking.shrink import Shrinking
     from highwaynet.shrinking.shrink_record import Candidate, ShrinkRecord
 
@@ -59,17 +57,13 @@ def _rows(record: "ShrinkRecord", word: str) -> list[tuple[str, list[str]]]:
     kept = record.layers - len(record.removed)
     same = ["same"] * (len(groups) - 1)
     rows = [
-        (f"test {word}", [f"{metric(record.intact_test):.2f} %", *(_mean([one.test for one in group if one.test]) for group in groups)]),
+        (f"test {word}", [f"{metric(record.intact_test):.2f} %", *(f"{mean_test(group):.2f} %" for group in groups)]),
         ("removable layers", [str(record.layers), *[str(kept)] * len(groups)]),
         ("parameters", [f"{record.parameters[0]:,}", f"{record.parameters[1]:,}", *same]),
     ]
     for size, (large, small) in record.milliseconds.items():
         rows.append((f"batch of {size}, ms", [f"{large:.3g}", f"{small:.3g} ({large / small:.1f}×)", *same]))
     return rows
-
-
-def _mean(scores: "list[Score]") -> str:
-    return f"{fmean(metric(score) for score in scores):.2f} %"
 
 
 def _method(record: "ShrinkRecord", samples: int, part: str) -> list[str]:

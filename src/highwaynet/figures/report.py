@@ -5,18 +5,16 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from pydantic import BaseModel
 
-from highwaynet import __version__
 from highwaynet.analysis.analysis_records import EvaluationRecord
 from highwaynet.base.specs import section_in
-from highwaynet.base.text import loss_text, percent
 from highwaynet.data.record import DataRecord
 from highwaynet.figures.cards import Found, cards
 from highwaynet.figures.curves import Curve, draw_curves
 from highwaynet.figures.findings import METRICS, PART_NAMES
+from highwaynet.figures.pages import render_page
 from highwaynet.figures.style import run_colours, to_svg
 from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.spec import RunSpec
@@ -47,16 +45,9 @@ def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
     labels = distinct_labels(runs)
     colours = run_colours([run.spec.network.kind for run in runs])
     curves = [Curve(label, colour, run.history) for label, colour, run in zip(labels, colours, runs, strict=True) if run.history]
-    environment = Environment(
-        loader=PackageLoader("highwaynet.figures", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": percent, "loss": loss_text, "breakable": _breakable}
     views = [_view(run, label, colour) for run, label, colour in zip(runs, labels, colours, strict=True)]
-    return environment.get_template("report.html").render(
+    return render_page(
+        "report.html",
         views=views,
         settings=_settings(runs),
         data=", ".join(sorted({run.spec.data.title for run in runs})),
@@ -66,7 +57,7 @@ def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
         environments=_environments(runs),
         commands=[f"highway train {quote(run.path)} --out {quote(run.path + '-again')}" for run in runs],
         curves=Markup(to_svg(draw_curves(curves))) if curves else "",
-        version=__version__,
+        breakable=_breakable,
     )
 
 

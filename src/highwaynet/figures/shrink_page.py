@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from highwaynet import __version__
+from highwaynet.figures.pages import render_page
 from highwaynet.figures.style import Figure, to_svg
 
 
@@ -29,15 +28,9 @@ class ShrinkPage:
 
 def render_shrink_page(page: ShrinkPage) -> str:
     """Return the page as HTML."""
-    environment = Environment(
-        loader=PackageLoader("highwaynet.figures", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     cards = [{"title": title, "svg": Markup(to_svg(figure)), "caption": caption} for title, figure, caption in page.figures]
-    return environment.get_template("shrink.html").render(
+    return render_page(
+        "shrink.html",
         title=page.title,
         answer=page.answer,
         cards=cards,
@@ -45,5 +38,4 @@ def render_shrink_page(page: ShrinkPage) -> str:
         rows=page.rows,
         method=page.method,
         machine=page.machine,
-        version=__version__,
     )

@@ -40,11 +40,13 @@ def removable_layers(plan: Plan) -> list[int]:
     """Return the numbers of the layers that can be removed: those that keep the shape of their input.
 
     Raises:
-        InputError: If there is none.
+        InputError: If there is none, or if some are plain layers, which cannot be closed and ranked.
     """
     numbers = [number for number in range(1, plan.removable + 1) if _keeps_shape(plan, number)]
     if not numbers:
         raise InputError(f"{plan.name} has no layer that can be removed: shrinking needs highway or residual layers that keep their shape")
+    if plan.closable != plan.removable:
+        raise InputError(f"{plan.name} has plain layers: only highway and residual layers can be closed and ranked")
     return numbers
 
 
@@ -56,7 +58,15 @@ def _keeps_shape(plan: Plan, number: int) -> bool:
     return True
 
 
-def rank(criterion: Criterion, network: Network, split: Split, *, seed: int = 0, progress: Progress | None = None) -> Ranking:
+def rank(
+    criterion: Criterion,
+    network: Network,
+    split: Split,
+    *,
+    seed: int = 0,
+    states: LayerStates | None = None,
+    progress: Progress | None = None,
+) -> Ranking:
     """Rank the removable layers of a network.
 
     Args:
@@ -71,14 +81,13 @@ def rank(criterion: Criterion, network: Network, split: Split, *, seed: int = 0,
         network: A network with highway or residual layers.
         split: Training samples.
         seed: Seed of the random order.
+        states: What was measured of these samples already (`measure_states`), for influence, angular and gates.
         progress: Called with (done, total).
 
     Raises:
         InputError: If no layer can be removed, or the criterion does not apply to the network.
     """
     layers = removable_layers(network.plan)
-    if network.plan.closable != network.plan.removable:
-        raise InputError(f"{network.plan.name} has plain layers: only highway and residual layers can be closed and ranked")
     if criterion == "random":
         drawn = torch.randperm(len(layers), generator=generator_for(seed, "removal"))
         return Ranking.of(criterion, [layers[place] for place in drawn.tolist()])
@@ -88,10 +97,12 @@ def rank(criterion: Criterion, network: Network, split: Split, *, seed: int = 0,
         routes = {number: closing(count_layers(network), {number}) for number in layers}
         scores = score_routes(network, split, routes.values(), progress)
         return Ranking.of(criterion, sorted(layers, key=lambda number: scores[routes[number]].loss))
-    states = measure_states(network, split, batch_size(network), gradients=criterion == "taylor", progress=progress)
+    if states is None or criterion == "taylor":  # which needs gradients
+        states = measure_states(network, split, batch_size(network), gradients=criterion == "taylor", progress=progress)
     if criterion == "angular":
         return Ranking(criterion, _spans(states, layers))
-    return Ranking.of(criterion, sorted(layers, key=lambda number: _VALUES[criterion](states)[number - 1]))
+    values = _VALUES[criterion](states)
+    return Ranking.of(criterion, sorted(layers, key=lambda number: values[number - 1]))
 
 
 def _gate_values(states: LayerStates) -> list[float]:

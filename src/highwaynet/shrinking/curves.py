@@ -1,17 +1,16 @@
 """Removal curves: what is left of a network after 0, 1, 2, … layers are removed, by every criterion, without further training."""
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from highwaynet.analysis.closing import closing, score_routes
 from highwaynet.analysis.collect import Study
-from highwaynet.analysis.watching import Progress
-from highwaynet.base.errors import InputError
+from highwaynet.analysis.watching import Progress, batch_size
 from highwaynet.data.dataset import Split
 from highwaynet.layers.lesion import count_layers
 from highwaynet.shrinking.criteria import Ranking, rank
 from highwaynet.shrinking.names import CRITERIA
 from highwaynet.shrinking.shrink_record import RemovalCurve, RemovalCurves
+from highwaynet.shrinking.states import measure_states
 
 MOST_FOR_CURVES = 5000
 """Samples on which the curves are computed, at most."""
@@ -38,13 +37,11 @@ def compute_curves(study: Study, samples: int, show: Announce = lambda title: No
     """
     network, rankings = study.network, list[Ranking]()
     train = study.data.train.spread(samples)
+    states = measure_states(network, train, batch_size(network), progress=show("measuring layers"))
     for criterion in CRITERIA:
-        progress = show(f"ranking layers: {criterion}")
-        if criterion == "gates":
-            with suppress(InputError):  # residual layers have none
-                rankings.append(rank(criterion, network, train, progress=progress))
-        else:
-            rankings.append(rank(criterion, network, train, progress=progress))
+        if criterion != "gates" or study.has_gates:
+            progress = show(f"ranking layers: {criterion}")
+            rankings.append(rank(criterion, network, train, states=states, progress=progress))
     count = count_layers(network)
     routes = {removed: closing(count, removed) for ranking in rankings for removed in ranking.removed}
     split = selection_part(study).spread(MOST_FOR_CURVES)

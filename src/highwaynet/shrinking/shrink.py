@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from highwaynet.analysis.collect import Study
@@ -67,10 +68,6 @@ class Shrinking:
         settings, layers = self.settings, self.layers
         if not self.study.run.finished:
             raise InputError(f"{self.study.run.path}: the run is not finished; only trained networks can be shrunk")
-        if self.study.run.read_spec().training.epochs == 0 and self.study.spec.start is None:
-            raise InputError(f"{self.study.run.path}: the network is not trained")
-        if self.study.network.plan.closable != self.study.network.plan.removable:
-            raise InputError(f"{self.study.network.plan.name} has plain layers: only highway and residual layers can be closed and ranked")
         if settings.criterion == "gates" and not self.study.has_gates:
             raise InputError("--criterion gates: the network has residual layers, which have no gates; choose another criterion")
         if settings.distil and settings.heal_epochs and self.study.spec.training.objective is not None:
@@ -144,14 +141,6 @@ def metric(score: Score) -> float:
     return 100 * (score.accuracy if score.accuracy is not None else score.r2 or 0.0)
 
 
-def curve_of(curves: RemovalCurves, settings: ShrinkSettings) -> RemovalCurve:
-    """Return the curve of the chosen criterion; raises InputError if it does not apply to the network."""
-    known = {curve.criterion: curve for curve in curves.curves}
-    if settings.criterion not in known:
-        raise InputError(f"--criterion {settings.criterion}: it does not apply to this network; choose one of {', '.join(known)}")
-    return known[settings.criterion]
-
-
 def shrink(job: Shrinking, show: Announce, watch: Watch, interruption: Interruption | None = None) -> ShrinkRecord:
     """Shrink a network. If interrupted, the same call continues.
 
@@ -169,9 +158,9 @@ def shrink(job: Shrinking, show: Announce, watch: Watch, interruption: Interrupt
     if (job.out / RECORD).is_file():  # test samples are used once
         return parsed(ShrinkRecord, read_text(job.out / RECORD), str(job.out / RECORD))
     job.start()
-    curve = curve_of(job.curves(show), job.settings)
+    curve = next(curve for curve in job.curves(show).curves if curve.criterion == job.settings.criterion)
     work = _Work(job, curve, watch, interruption)
-    removed = curve.removed[work.chosen()]
+    removed = curve.removed[work.choose()]
     seed, seeds = job.study.spec.seed, job.settings.seeds
     healed = [work.tested(work.healed(len(removed), seed + number)) for number in range(seeds)]
     scratch = [work.tested(work.scratch(removed, seed + number)) for number in range(seeds if job.settings.from_scratch else 0)]
@@ -206,19 +195,16 @@ class _Work:
         self.intact = evaluate(job.study.network, self._selection)
         self.tried: dict[tuple[int, int], Candidate] = {}
 
-    def chosen(self) -> int:
-        """Return how many layers are removed; once decided, it is stored, because measured times differ."""
-        path = self._job.out / CHOICE
-        if not path.is_file():
-            write_atomically(path, f"{self._choose()}\n")
-        return int(read_text(path))
-
-    def _choose(self) -> int:
+    def choose(self) -> int:
+        """Return how many layers are removed."""
         settings, layers = self._job.settings, len(self._job.layers)
         if settings.keep is not None:
             return layers - settings.keep
         if settings.speed_up is not None:
-            return self._for_speed(settings.speed_up)
+            path = self._job.out / CHOICE
+            if not path.is_file():  # it is measured once: another time the result may differ
+                write_atomically(path, f"{self._for_speed(settings.speed_up)}\n")
+            return int(read_text(path))
         aim = metric(self.intact) - (settings.loss_of or 0.0) - 1e-9
         least, most = 0, layers + 1  # without `least` layers it is good enough, without `most` not
         while most - least > 1:
@@ -231,14 +217,13 @@ class _Work:
         return least
 
     def _for_speed(self, factor: float) -> int:
-        """Return the smallest number of removed layers with which a batch of 256 is so many times faster; halving finds it."""
+        """Find by binary search the smallest number of removed layers with which a batch of 256 is this many times faster."""
         network, least, most = self._job.study.network, 0, len(self._curve.removed) - 1
         if factor == 1:
             return 0
-        if self._speed(network, most) < factor:
+        if (fastest := self._speed(network, most)) < factor:
             raise InputError(
-                f"--speed-up {factor:g}: without any of its {most} removable layers the network is {self._speed(network, most):.1f} times "
-                "faster; choose less"
+                f"--speed-up {factor:g}: without any of its {most} removable layers the network is {fastest:.1f} times faster; choose less"
             )
         while most - least > 1:
             count = (least + most) // 2
@@ -285,7 +270,7 @@ def answer(record: ShrinkRecord) -> str:
     """Return the result in one sentence."""
     kept = record.layers - len(record.removed)
     word = "accuracy" if record.intact_test.accuracy is not None else "R²"
-    small, large = (_mean([metric(score) for score in scores]) for scores in (_tests(record.healed), [record.intact_test]))
+    small, large = mean_test(record.healed), metric(record.intact_test)
     slow, fast = record.milliseconds[BATCHES[-1]]
     speed = f"{slow / fast:.1f} times faster" if slow >= fast else f"{fast / slow:.1f} times slower"
     start = (
@@ -294,18 +279,15 @@ def answer(record: ShrinkRecord) -> str:
     text = f"{start}: test {word} {small:.2f} % instead of {large:.2f} %, {speed}"
     if not record.scratch:
         return f"{text}."
-    fresh = _mean([metric(score) for score in _tests(record.scratch)])
+    fresh = mean_test(record.scratch)
     if fresh > small:
         return f"{text}. Trained from scratch, the same network is better: {fresh:.2f} %."
     return f"{text}. Trained from scratch, the same network reaches {fresh:.2f} %."
 
 
-def _tests(candidates: tuple[Candidate, ...]) -> list[Score]:
-    return [candidate.test for candidate in candidates if candidate.test is not None]
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def mean_test(candidates: tuple[Candidate, ...]) -> float:
+    """Return the mean metric on the test samples, in percent."""
+    return fmean(metric(candidate.test) for candidate in candidates if candidate.test is not None)
 
 
 def _keep_network(run: Path, target: Path) -> None:

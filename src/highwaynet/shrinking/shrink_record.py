@@ -19,7 +19,7 @@ class ShrinkSettings(Spec):
     speed_up: Annotated[float, Field(ge=1, le=1000)] | None = None
     """How many times faster a batch of 256 shall be."""
     criterion: Criterion = "greedy"
-    """How layers are ranked."""
+    """How layers are ranked: greedy, lesion, influence, angular, gates, taylor or random."""
     heal_epochs: Annotated[int, Field(ge=0, le=10_000)] = 5
     """Epochs of training after layers were removed."""
     distil: bool = True
@@ -27,7 +27,7 @@ class ShrinkSettings(Spec):
     from_scratch: bool = False
     """Whether to train the same small network from scratch with the budget of the large one."""
     seeds: Annotated[int, Field(ge=1, le=100)] = 1
-    """How many times healing (and training from scratch) is repeated."""
+    """Number of seeds for healing, and for training from scratch."""
     samples: Annotated[int, Field(ge=1)] = 4000
     """Training samples for the ranking."""
 

@@ -19,9 +19,14 @@ from highwaynet.runs.spec import RunSpec
 from highwaynet.runs.teacher_spec import TeacherSpec
 from highwaynet.training.objective import Batch, BatchLoss, Companions, Objective
 
-MUST_AGREE = {"input_shape": "shape of samples", "task": "task", "class_names": "list of classes", "target_std": "scale of targets"} | {
-    "target_mean": "mean of targets"
+MUST_AGREE = {
+    "input_shape": "shape of samples",
+    "task": "task",
+    "class_names": "list of classes",
+    "target_mean": "mean of targets",
+    "target_std": "scale of targets",
 }
+"""Fields of the data's record in which a run and its teacher must agree, and their names in messages."""
 
 
 class Distillation(Objective):

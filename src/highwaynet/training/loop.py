@@ -172,7 +172,8 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
 
     trained = state.tally.score(world)
     world.same_buffers(fitting.network)
-    world.same_buffers(state.measured_network)
+    if state.average is not None:
+        world.same_buffers(state.average)
     validation = fitting.data.validation
     validated = evaluate(state.measured_network, validation, world, fitting.objective) if validation else None
     care.check(trained, validated)
