@@ -56,13 +56,20 @@ def test_inspect_without_gates_looks_at_the_rest(name: str, run: Callable[..., P
 
 
 def test_lesion_closes_layers(run: Callable[..., Path], tmp_path: Path, highway: Highway) -> None:
-    result = highway("lesion", run(), "--split", "test", "--what", "lesions,pairs,deletions", "--samples", 50, "--json", "--out", "figs")
+    result = highway(
+        "lesion", run(), "--split", "test", "--what", "lesions,pairs,deletions,depth", "--samples", 50, "--json", "--out", "figs"
+    )
     assert result.returncode == 0, result.stderr
     answer = json.loads(result.stdout)
     assert len(answer["lesions"]["closed"]) == 5
     assert answer["lesions"]["samples"] == 50
     assert len(answer["pairs"]["pair_loss"]) == 5
-    assert {path.name for path in (tmp_path / "figs").iterdir()} == {"lesions-test.png", "pairs-test.png", "deletions-test.png"}
+    assert {path.name for path in (tmp_path / "figs").iterdir()} == {
+        "lesions-test.png",
+        "pairs-test.png",
+        "deletions-test.png",
+        "depth-test.png",
+    }
     words = highway("lesion", run("fc-residual"), "--out", "figs", fresh=True)
     assert "of 5 layers can be closed one at a time" in words.stdout.replace("\n", " ")
 
@@ -99,7 +106,7 @@ def test_lesion_of_chosen_layers_together(run: Callable[..., Path], tmp_path: Pa
         ("fc-highway", ["lesion", "--layers", "2", "--what", "pairs"], "--what pairs and --layers 2: choose a study, or layers"),
         ("fc-highway", ["inspect", "--what", "flow", "--classes", "3"], "--classes 3: this is for routing, which is not in --what"),
         ("fc-plain", ["inspect", "--sample", "3"], "--sample 3: this is for gates"),
-        ("fc-highway", ["lesion", "--what", "all"], "--what all: choose from lesions, pairs, deletions"),
+        ("fc-highway", ["lesion", "--what", "all"], "--what all: choose from lesions, pairs, deletions, depth"),
     ],
 )
 def test_bad_input_gets_one_sentence(

@@ -96,6 +96,7 @@ def test_names_are_those_that_people_type() -> None:
         "fig2",
         "fig3",
         "fig4",
+        "needed-depth",
         "supervision",
         "report2016",
         "shallow",

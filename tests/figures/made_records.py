@@ -9,6 +9,7 @@ import numpy as np
 from highwaynet.analysis.analysis_records import (
     About,
     DeletionsRecord,
+    DepthRecord,
     Flow,
     FlowRecord,
     GatesRecord,
@@ -106,6 +107,14 @@ def deletions_record(layers: int = 49, draws: int = 10, swaps: Sequence[int] = (
         **ORIGIN, seed=0, intact=score(0.01, 0.99 if rated else None), deleted=deleted, swaps=tuple(swaps), order=order,
         deletion_loss=0.01 + harm, deletion_accuracy=accuracy(harm), shuffle_loss=1.01 - order, shuffle_accuracy=accuracy(1 - order),
     )  # fmt: skip
+
+
+def depth_record(layers: int = 49, rated: bool = True, **more: Any) -> DepthRecord:
+    """Half of the layers can go, the others cost more and more."""
+    falls = [max(0.0, (count - layers / 2) / layers) ** 2 for count in range(layers + 1)]
+    metric = "accuracy" if rated else "r2"
+    scores = tuple(Score(loss=0.01 + fall, samples=1000, **{metric: 0.99 - fall}) for fall in falls)
+    return DepthRecord(**ORIGIN | more, removed=tuple(range(layers, 0, -1)), scores=scores)
 
 
 def flow_record(count: int, start: Values, trained: Values, *findings: str) -> FlowRecord:

@@ -19,6 +19,7 @@ from PIL import Image
 from figures.made_records import (
     ABOUT,
     deletions_record,
+    depth_record,
     flow_record,
     gates_record,
     pairs_record,
@@ -40,6 +41,7 @@ RECORDS: dict[str, Callable[[], Any]] = {
     "lesions": lambda: some_lesions(7),
     "pairs": lambda: pairs_record(7),
     "deletions": lambda: deletions_record(7),
+    "depth": lambda: depth_record(7),
     "flow": lambda: flow_record(7, np.ones, np.ones),
     "refinement": lambda: refinement_record([1.0, 0.7, 0.6, 0.4, 0.2, 0.1, 0.0]),
 }
@@ -88,7 +90,7 @@ def drawn_layers(name: str, figure: Figure) -> int:
     match name:
         case "gates" | "routing" | "pairs":
             return len(axes.images[0].get_array())
-        case "deletions":
+        case "deletions" | "depth":
             return int(max(axes.lines[0].get_xdata()))
         case _:
             return len(axes.lines[0].get_xdata())
@@ -100,6 +102,7 @@ LABELS = {
     "lesions": ("", "mean training loss"),
     "pairs": ("closed layer", "closed layer"),
     "deletions": ("deleted layers", "training accuracy, %"),
+    "depth": ("layers left, without further training", "training accuracy, %"),
     "flow": ("", "mean output"),
     "refinement": ("", "error, as a share of\nthe stage's last output"),
 }

@@ -14,7 +14,7 @@ from highwaynet.layers.lesion import lesion
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.run_records import Score
 from highwaynet.shrinking.latency import latencies
-from highwaynet.shrinking.shrink import Shrinking, metric, shrink
+from highwaynet.shrinking.shrink import Shrinking, shrink
 from highwaynet.shrinking.shrink_record import ShrinkRecord, ShrinkSettings
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.watcher import Watcher
@@ -39,8 +39,8 @@ def test_the_result_is_a_smaller_network_that_is_as_good(deep: RunDirectory, tmp
     kept = record.layers - len(record.removed)
     small = RunDirectory.open(tmp_path / "small" / "network")
     assert small.load_plan().removable == kept < record.layers == 8
-    (validated,) = {metric(one.selection) for one in record.tried if (one.kept, one.seed) == (kept, 0)}
-    assert validated >= metric(evaluate(deep.path, "validation")) - 1.0
+    (validated,) = {one.selection.percent for one in record.tried if (one.kept, one.seed) == (kept, 0)}
+    assert validated >= evaluate(deep.path, "validation").percent - 1.0
     assert record.healed[0].test == evaluate(small.path), "the network that is left is the healed one"
     assert [one.seed for one in record.healed] == [one.seed for one in record.scratch] == [0, 1]
     assert record.intact_test == evaluate(deep.path)
@@ -59,8 +59,8 @@ def test_fewer_layers_would_not_do(deep: RunDirectory, tmp_path: Path) -> None:
     record = shrunk(deep, tmp_path / "small", loss_of=1.0)
     kept = record.layers - len(record.removed)
     below = [one for one in record.tried if one.kept == kept - 1]
-    least = metric(evaluate(deep.path, "validation")) - 1.0
-    assert kept == 0 or metric(below[0].selection) < least
+    least = evaluate(deep.path, "validation").percent - 1.0
+    assert kept == 0 or below[0].selection.percent < least
 
 
 def test_removal_curves_are_what_lesions_give(deep: RunDirectory, tmp_path: Path) -> None:

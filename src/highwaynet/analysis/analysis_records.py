@@ -285,6 +285,38 @@ class DeletionsRecord(AnalysisRecord):
         return display.plot(self, narrow=narrow)
 
 
+class DepthRecord(AnalysisRecord):
+    """Scores after removing 0, 1, 2, … layers without further training, always the one whose removal costs least."""
+
+    removed: tuple[int, ...]
+    """Numbers of the layers in the order of removal."""
+    scores: tuple[Score, ...]
+    """Entry k: the score without the first k of them; entry 0 is the intact network."""
+
+    def needed(self, points: float) -> int:
+        """Return the fewest removable layers with which the score is close to that of the intact network.
+
+        Args:
+            points: Percentage points of accuracy (in a regression, of R²) that may be lost.
+
+        >>> scores = tuple(Score(loss=0.1, accuracy=value, samples=100) for value in (0.98, 0.98, 0.96, 0.30))
+        >>> record = DepthRecord.model_construct(removed=(3, 1, 2), scores=scores)
+        >>> record.needed(0.5), record.needed(2.0)
+        (2, 1)
+        """
+        least = self.scores[0].percent - points - 1e-9
+        return len(self.removed) - max(count for count, score in enumerate(self.scores) if score.percent >= least)
+
+    def plot(self) -> "Figure":
+        """Draw the accuracy (in a regression the R²) over the number of layers that are left.
+
+        Raises:
+            InputError: matplotlib is missing (the extra `figures`).
+            HighwayError: `highwaynet.figures.drawings` has not been imported.
+        """
+        return display.plot(self)
+
+
 class Flow(Measurements):
     """Activations and gradients of all layers at one moment of training."""
 

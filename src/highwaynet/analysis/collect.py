@@ -9,6 +9,7 @@ from typing import Any
 from highwaynet.analysis.analysis_records import (
     About,
     DeletionsRecord,
+    DepthRecord,
     EvaluationRecord,
     FlowRecord,
     GatesRecord,
@@ -21,6 +22,7 @@ from highwaynet.analysis.analysis_records import (
 )
 from highwaynet.analysis.questions import (
     DELETIONS,
+    DEPTH,
     EVALUATION,
     FLOW,
     GATES,
@@ -201,6 +203,19 @@ class Study:
             progress: Called with (done, total) while the analysis runs.
         """
         return self.ask(DELETIONS, part, samples, progress, seed=seed)
+
+    def depth(self, part: Part = "train", samples: int | None = None, progress: Progress | None = None) -> DepthRecord:
+        """Loss and accuracy after removing 0, 1, 2, … layers, always the one whose removal costs least, without further training.
+
+        Args:
+            part: Which part of the data: train, validation or test.
+            samples: How many samples of it, evenly spaced; by default 4000.
+            progress: Called with (done, total) while the analysis runs.
+
+        Raises:
+            InputError: If the network has no layer that can be removed.
+        """
+        return self.ask(DEPTH, part, samples, progress)
 
     def ask(
         self,

@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 from highwaynet.analysis.analysis_records import (
     AnalysisRecord,
     DeletionsRecord,
+    DepthRecord,
     FlowRecord,
     GatesRecord,
     LesionsRecord,
@@ -71,9 +72,10 @@ PAIRS = Question("pairs", PairsRecord, "lesions.analyse_pairs", "lesion", ("clos
 DELETIONS = Question(
     "deletions", DeletionsRecord, "lesions.analyse_deletions", "lesion", ("closable layers",), by_part=True, samples=1000, options=("seed",)
 )
+DEPTH = Question("depth", DepthRecord, "greedy.analyse_depth", "lesion", ("closable layers",), by_part=True, samples=4000)
 
 QUESTIONS: dict[str, Question[Any]] = {
-    question.name: question for question in (GATES, ROUTING, FLOW, REFINEMENT, LESIONS, PAIRS, DELETIONS)
+    question.name: question for question in (GATES, ROUTING, FLOW, REFINEMENT, LESIONS, PAIRS, DELETIONS, DEPTH)
 }
 
 

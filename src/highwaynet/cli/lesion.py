@@ -21,7 +21,8 @@ def lesion_command(
     what: Annotated[
         str | None,
         typer.Option(
-            help="Studies, separated by commas: lesions (single layers, the default), pairs (and spans), deletions (and shuffles).",
+            help="Studies, separated by commas: lesions (single layers, the default), pairs (and spans), deletions (and shuffles), "
+            "depth (removed one by one, the cheapest first).",
             metavar="NAMES",
         ),
     ] = None,
@@ -29,7 +30,10 @@ def lesion_command(
         str | None, typer.Option(help="Instead, close these layers together and evaluate, for instance 3,5-9.", metavar="NUMBERS")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(help="Number of samples, evenly spaced; by default all for lesions, 1000 for pairs and deletions.", min=1)
+        int | None,
+        typer.Option(
+            help="Number of samples, evenly spaced; by default all for lesions, 1000 for pairs and deletions, 4000 for depth.", min=1
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="deletions: seed of the random draws.", min=0)] = 0,
     checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,

@@ -28,6 +28,7 @@ def shrink_command(
     speed_up: Annotated[float | None, typer.Option(metavar="FACTOR", help=_help("speed_up"))] = None,
     criterion: Annotated[str | None, typer.Option(metavar="NAME", help=_help("criterion"))] = None,
     heal_epochs: Annotated[int | None, typer.Option(metavar="N", help=_help("heal_epochs"))] = None,
+    replace: Annotated[bool | None, typer.Option("--replace/--drop", help=_help("replace"))] = None,
     distil: Annotated[bool | None, typer.Option("--distil/--no-distil", help=_help("distil"))] = None,
     from_scratch: Annotated[bool, typer.Option("--from-scratch", help=_help("from_scratch"))] = False,
     seeds: Annotated[int | None, typer.Option(metavar="N", help=_help("seeds"))] = None,
@@ -55,7 +56,7 @@ def shrink_command(
     from highwaynet.training.interruption import InterruptedRunError, Interruption
 
     asked = {"loss_of": loss_of, "keep": keep, "speed_up": speed_up, "criterion": criterion, "heal_epochs": heal_epochs, "distil": distil}
-    asked |= {"from_scratch": from_scratch, "seeds": seeds, "samples": samples}
+    asked |= {"replace": replace, "from_scratch": from_scratch, "seeds": seeds, "samples": samples}
     settings = validated(ShrinkSettings, {name: value for name, value in asked.items() if value is not None}, "--")
     study = Study(RunDirectory.open(run))
     job = Shrinking(study, settings, out or run.resolve().with_name(f"{run.resolve().name}-small"))

@@ -7,7 +7,7 @@ from highwaynet.base.files import write_atomically
 from highwaynet.figures.shrink_page import ShrinkPage, render_shrink_page
 from highwaynet.figures.shrink_plot import draw_depths, draw_layers, draw_removal
 from highwaynet.runs.environment import describe_environment
-from highwaynet.shrinking.shrink import mean_test, metric
+from highwaynet.shrinking.shrink import mean_test
 
 if TYPE_CHECKING:
     from highwaynet.shrinking.shrink import Shrinking
@@ -19,10 +19,10 @@ def write_page(job: "Shrinking", record: "ShrinkRecord") -> Path:
     curves = job.curves(lambda title: None)
     word = "accuracy" if record.intact_test.accuracy is not None else "R²"
     part = "validation" if curves.part == "validation" else "training"
-    shown: dict[str, list[float]] = {curve.criterion: [metric(score) for score in curve.scores] for curve in curves.curves}
-    unhealed = [(one.kept, metric(one.unhealed)) for one in record.tried if one.unhealed is not None]
-    healed = [(one.kept, metric(one.selection)) for one in (*record.tried, *record.healed)]
-    scratch = [(one.kept, metric(one.selection)) for one in record.scratch]
+    shown: dict[str, list[float]] = {curve.criterion: [score.percent for score in curve.scores] for curve in curves.curves}
+    unhealed = [(one.kept, one.unhealed.percent) for one in record.tried if one.unhealed is not None]
+    healed = [(one.kept, one.selection.percent) for one in (*record.tried, *record.healed)]
+    scratch = [(one.kept, one.selection.percent) for one in record.scratch]
     axis = f"{part} {word}, %"
     figures = [
         (
@@ -33,7 +33,7 @@ def write_page(job: "Shrinking", record: "ShrinkRecord") -> Path:
         ),
         (
             "How many layers are needed",
-            draw_depths(unhealed, healed, scratch, metric(record.intact_selection), axis),
+            draw_depths(unhealed, healed, scratch, record.intact_selection.percent, axis),
             f"Each healed network was trained for {record.settings.heal_epochs} more epochs.",
         ),
         ("Layers that are left", draw_layers(job.study.network.plan.removable, record.removed), "Filled: kept. Light: removed."),
@@ -57,7 +57,7 @@ def _rows(record: "ShrinkRecord", word: str) -> list[tuple[str, list[str]]]:
     kept = record.layers - len(record.removed)
     same = ["same"] * (len(groups) - 1)
     rows = [
-        (f"test {word}", [f"{metric(record.intact_test):.2f} %", *(f"{mean_test(group):.2f} %" for group in groups)]),
+        (f"test {word}", [f"{record.intact_test.percent:.2f} %", *(f"{mean_test(group):.2f} %" for group in groups)]),
         ("removable layers", [str(record.layers), *[str(kept)] * len(groups)]),
         ("parameters", [f"{record.parameters[0]:,}", f"{record.parameters[1]:,}", *same]),
     ]

@@ -21,7 +21,7 @@ Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 Verdict = Literal["reproduced", "differs", "not reached", "not run", "not judged"]
 """differs: the numbers say otherwise. not reached: below the paper's number, with a smaller budget. not judged: scale smoke."""
-Analysis = Literal["evaluation", "gates", "routing", "flow", "lesions"]
+Analysis = Literal["evaluation", "gates", "routing", "flow", "lesions", "depth"]
 
 
 @dataclass(frozen=True)

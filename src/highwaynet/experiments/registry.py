@@ -5,6 +5,7 @@ from highwaynet.experiments.convergence import CONVERGENCE, SHALLOW
 from highwaynet.experiments.depth import INITIALISATION, THOUSAND
 from highwaynet.experiments.figure_2 import FIG2
 from highwaynet.experiments.figures_3_and_4 import FIG3, FIG4
+from highwaynet.experiments.needed_depth import NEEDED_DEPTH
 from highwaynet.experiments.optimisation import FIG1
 from highwaynet.experiments.report_2016 import REPORT_2016
 from highwaynet.experiments.report_2021 import REPORT_2021
@@ -25,6 +26,7 @@ CLAIMS: dict[str, Claim] = {
         FIG2,
         FIG3,
         FIG4,
+        NEEDED_DEPTH,
         SUPERVISION,
         REPORT_2016,
         SHALLOW,

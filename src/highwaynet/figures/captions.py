@@ -5,7 +5,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from highwaynet.analysis.analysis_records import AnalysisRecord, DeletionsRecord, LesionsRecord, PairsRecord
+from highwaynet.analysis.analysis_records import AnalysisRecord, DeletionsRecord, DepthRecord, LesionsRecord, PairsRecord
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import write_atomically
 from highwaynet.figures.findings import samples_text, with_count
@@ -39,7 +39,7 @@ def caption(*records: AnalysisRecord) -> str:
 
 def _use(record: AnalysisRecord) -> str:
     """Return the words that introduce the samples."""
-    return "measured on" if isinstance(record, LesionsRecord | PairsRecord | DeletionsRecord) else "means over"
+    return "measured on" if isinstance(record, LesionsRecord | PairsRecord | DeletionsRecord | DepthRecord) else "means over"
 
 
 def _draws(record: AnalysisRecord) -> str:

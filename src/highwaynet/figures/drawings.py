@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from highwaynet.analysis.analysis_records import (
     AnalysisRecord,
     DeletionsRecord,
+    DepthRecord,
     EvaluationRecord,
     FlowRecord,
     GatesRecord,
@@ -28,6 +29,7 @@ from highwaynet.figures.findings import (
     METRICS,
     PART_NAMES,
     deletions_finding,
+    depth_finding,
     flow_finding,
     gate_finding,
     lesion_finding,
@@ -96,6 +98,7 @@ VIEWS: dict[type[AnalysisRecord], View] = {
         deletions_finding,
         {"deletions": Drawing("How many layers can go, or change places", "lesion_plot.draw_deletions", {"columns": 1})},
     ),
+    DepthRecord: View(depth_finding, {"depth": Drawing("How many layers are needed", "lesion_plot.draw_depth")}),
     FlowRecord: View(flow_finding, {"flow": Drawing("Where the signal goes", "flow_plot.draw_flow")}),
     RefinementRecord: View(refinement_finding, {"refinement": Drawing("How layers refine an estimate", "refinement_plot.draw_refinement")}),
 }

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from highwaynet.analysis.analysis_records import (
     AnalysisRecord,
     DeletionsRecord,
+    DepthRecord,
     Flow,
     FlowRecord,
     GatesRecord,
@@ -219,6 +220,17 @@ def deletions_finding(record: DeletionsRecord) -> str:
         ]
         sentences.append(f"With random layers swapped its median is {_listed(told)}.")
     return " ".join(sentences)
+
+
+def depth_finding(record: DepthRecord) -> str:
+    """Say how many layers are needed for nearly the accuracy of the intact network, without further training."""
+    measure = "accuracy" if record.scores[0].accuracy is not None else "R²"
+    intact, layers = record.scores[0].percent, len(record.removed)
+    return (
+        f"The intact network's {measure} is {intact:.2f} % over {samples_text(record)}. If layers are removed one by one, always the one "
+        f"that costs least, without further training, {record.needed(0.1)} of {layers} layers are needed to lose at most 0.1 percentage "
+        f"points, and {record.needed(1.0)} to lose at most 1; without any of them {record.scores[-1].percent:.2f} % are left."
+    )
 
 
 def _medians(table: npt.NDArray[Any]) -> list[float]:

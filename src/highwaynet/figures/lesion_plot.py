@@ -1,4 +1,4 @@
-"""Figures of lesion studies: single layers (figure 4 of the paper), pairs, spans, random deletions, and other orders."""
+"""Figures of lesion studies: single layers (figure 4 of the paper), pairs, spans, random deletions, other orders, and needed depth."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.lines import Line2D
 
-from highwaynet.analysis.analysis_records import DeletionsRecord, LesionsRecord, PairsRecord
+from highwaynet.analysis.analysis_records import DeletionsRecord, DepthRecord, LesionsRecord, PairsRecord
 from highwaynet.figures.curves import SMALLEST
 from highwaynet.figures.findings import PART_NAMES, with_count
 from highwaynet.figures.style import COLOURS, WIDTH, Figure, Values, colour_bar, count_ticks, finite, heat_map, house_style, log_scale
@@ -40,7 +40,7 @@ def draw_lesions(records: LesionsRecord | Sequence[LesionsRecord], colour: str =
     with house_style():
         figure = Figure(figsize=(WIDTH, 5.2 if rated else 3.5))
         panels = figure.subplots(2 if rated else 1, 1, sharex=True, squeeze=False, height_ratios=(3, 2) if rated else None).ravel()
-        for record, shade, label in zip(several, colours, _labels(several), strict=True):
+        for record, shade, label in zip(several, colours, _labels(several, "one layer closed"), strict=True):
             for axes, losses in zip(panels, (True, False), strict=False):
                 _draw_closed(axes, record, losses=losses, colour=shade, label=label)
         values = np.array([score.loss for record in several for score in (record.intact, *record.closed)])
@@ -54,10 +54,10 @@ def draw_lesions(records: LesionsRecord | Sequence[LesionsRecord], colour: str =
         return figure
 
 
-def _labels(records: Sequence[LesionsRecord]) -> list[str]:
+def _labels(records: Sequence[LesionsRecord] | Sequence[DepthRecord], alone: str) -> list[str]:
     """Return labels that distinguish the lines: those of data set, network, seed, epochs and part that differ."""
     if len(records) == 1:
-        return ["one layer closed"]
+        return [alone]
     facts = [
         (own.data, own.network, f"seed {own.seed}", with_count(own.epochs, "epoch"), f"{PART_NAMES[record.part]} data")
         for record in records
@@ -194,3 +194,26 @@ def _draw_draws(axes: Axes, places: Values, values: Values, intact: float, colou
 def _draws_legend(figure: Figure) -> None:
     looks = {"one draw": DRAW | {"color": "#555555"}, "median": MEDIAN | {"color": "#555555"}, "intact network": DASHED}
     figure.legend([Line2D([], [], **look) for look in looks.values()], list(looks), loc="outside upper left", ncols=3)
+
+
+def draw_depth(records: DepthRecord | Sequence[DepthRecord]) -> Figure:
+    """Draw the accuracy (in a regression the R²) over the number of layers that are left; dashed lines are the intact networks.
+
+    Args:
+        records: One record, or several to compare.
+    """
+    several = [records] if isinstance(records, DepthRecord) else list(records)
+    measure = "accuracy" if several[0].scores[0].accuracy is not None else "R²"
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 3.5))
+        axes = figure.subplots()
+        for record, colour, label in zip(several, cycle(COLOURS), _labels(several, "layers removed"), strict=False):
+            left = np.arange(len(record.removed), -1, -1)
+            looks = PART_MARKERS[record.part] | ({"marker": None} if len(left) > CROWDED else {})
+            axes.plot(left, [score.percent for score in record.scores], color=colour, markersize=3.2, label=label, **looks)
+            axes.axhline(record.scores[0].percent, **DASHED | {"color": colour}, zorder=1.9)
+        _accuracy_axis(axes, f"{PART_NAMES[several[0].part]} {measure}")
+        axes.set_xlabel("layers left, without further training")
+        axes.set_xticks(count_ticks(0, max(len(record.removed) for record in several)))
+        _legend(figure, axes)
+        return figure

@@ -20,8 +20,10 @@ from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.lesion import Closable
 from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
 from highwaynet.layers.recomputation import segments, through_modules
+from highwaynet.networks.affine import affine_map
 from highwaynet.networks.network import Network
 from highwaynet.networks.plan import (
+    Affine,
     Companion,
     Conv,
     Dense,
@@ -211,18 +213,26 @@ def _module(part: PlanPart, shape: Shape, generator: Generator | None) -> nn.Mod
             module = GlobalAverage()
         case DropoutPart(probability=probability):
             module = Dropout(probability)
+        case Affine():
+            module = affine_map(shape)
         case Companion(outputs=outputs):
             module = CompanionHead(shape[0], outputs, generator)
         case Dense():
-            way, inputs = _start(part, generator), math.prod(shape)
-            if part.pieces > 1:
-                module = DenseMaxout(inputs, part.units, part.pieces, **way)
-            else:
-                module = DensePlain(inputs, part.units, activation=part.activation, **way)
-            module = module if len(shape) == 1 else nn.Sequential(nn.Flatten(), module)
+            module = _dense(part, shape, generator)
         case DenseStack():
             raise ValueError(f"{part}: convolutional networks have no dense stacks")
     return module
+
+
+def _dense(part: Dense, shape: Shape, generator: Generator | None) -> nn.Module:
+    """Return a dense layer, behind a module that flattens maps."""
+    way, inputs = _start(part, generator), math.prod(shape)
+    module: nn.Module
+    if part.pieces > 1:
+        module = DenseMaxout(inputs, part.units, part.pieces, **way)
+    else:
+        module = DensePlain(inputs, part.units, activation=part.activation, **way)
+    return module if len(shape) == 1 else nn.Sequential(nn.Flatten(), module)
 
 
 def _start(part: Conv | HighwayConv | ResidualBlock | Dense, generator: Generator | None) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.networks.affine import AnyStack, MixedStack, affine_map
 from highwaynet.networks.network import Network
-from highwaynet.networks.plan import Dense, DenseStack, DropoutPart, Plan, PlanPart
+from highwaynet.networks.plan import Affine, Dense, DenseStack, DropoutPart, Plan, PlanPart
 
-AnyStack = DenseHighway | DensePlain | DenseResidual
 _STACKS = (DenseHighway, DensePlain, DenseResidual)
 
 
@@ -28,7 +28,7 @@ class DenseNetwork(Network):
     Args:
         plan: The plan of the network.
         entry: The first plain layer, from the number of inputs to the width.
-        stack: The other layers.
+        stack: The other layers; a `MixedStack` if affine maps are between them.
         head: The last layer, from the width to the number of outputs.
         dropout: Probabilities after the first layer and before the head.
     """
@@ -36,7 +36,9 @@ class DenseNetwork(Network):
     head_name = "head"
     takes_targets = True
 
-    def __init__(self, plan: Plan, entry: DensePlain, stack: AnyStack, head: nn.Linear, dropout: tuple[float, ...] = (0.0, 0.0)) -> None:
+    def __init__(
+        self, plan: Plan, entry: DensePlain, stack: AnyStack | MixedStack, head: nn.Linear, dropout: tuple[float, ...] = (0.0, 0.0)
+    ) -> None:
         super().__init__()
         self.plan = plan
         self.entry, self.stack, self.head = entry, stack, head
@@ -79,7 +81,7 @@ class DenseNetwork(Network):
     def _with_loss(self, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         entry, stack, head = self.entry, self.stack, self.head
         kind = getattr(stack, "kernel_kind", None)
-        if kind is not None and not self._is_special():
+        if kind is not None and not isinstance(stack, MixedStack) and not self._is_special():
             parameters = Parameters(entry.weight, entry.bias, stack.weight, stack.bias, head.weight, head.bias)
             if can_network(x, targets, parameters, kind):
                 return network_loss(x, targets, parameters, kind, stack.activation, sorted(getattr(stack, "closed_layers", ())))
@@ -89,7 +91,13 @@ class DenseNetwork(Network):
     def _is_special(self) -> bool:
         """Whether the fused loss cannot be used: because of active dropout, recomputation, observers, hooks, or modules of other types."""
         entry, stack, head = self.entry, self.stack, self.head
-        if type(entry) is not DensePlain or type(stack) not in _STACKS or type(head) is not nn.Linear or head.bias is None:
+        if (
+            type(entry) is not DensePlain
+            or isinstance(stack, MixedStack)
+            or type(stack) not in _STACKS
+            or type(head) is not nn.Linear
+            or head.bias is None
+        ):
             return True
         if entry.observer is not None or stack.observer is not None or stack.recomputes or stack.activation != entry.activation:
             return True
@@ -99,7 +107,8 @@ class DenseNetwork(Network):
 
     def in_order(self) -> Iterator[nn.Module]:
         """Yield the first layer, the stack, the head, and the modules between them."""
-        yield from (nn.Flatten(), self.entry, self.entry_dropout, self.stack, self.head_dropout, self.head)
+        middle = self.stack if isinstance(self.stack, MixedStack) else (self.stack,)
+        yield from (nn.Flatten(), self.entry, self.entry_dropout, *middle, self.head_dropout, self.head)
 
     def without(self, layers: Iterable[int]) -> Self:
         """Return the network without these layers of its stack, numbered from 1; the first plain layer is not counted."""
@@ -114,27 +123,36 @@ def build_dense(plan: Plan, generator: Generator | None) -> DenseNetwork:
     """Build the dense network of a plan; weights are drawn in the order of the layers.
 
     Raises:
-        InputError: If its parts are not a dense layer, a stack and the outputs, with or without dropout between them.
+        InputError: If its parts are not a dense layer, stacks with or without affine maps between them, and the outputs, with or without
+            dropout between them.
     """
     match [part for part in plan.parts if not isinstance(part, DropoutPart)]:
-        case [Dense(pieces=1) as first, DenseStack() as middle, Dense(head=True, activation="identity") as last]:
+        case [Dense(pieces=1) as first, *middle, Dense(head=True, activation="identity") as last] if _is_middle(middle):
             pass
         case _:
             raise InputError(f"the plan of {plan.name} is not a dense network's: it needs a dense layer, a stack of layers, the outputs")
-    width, place = first.units, plan.parts.index(middle)
+    width, place = first.units, next(place for place, part in enumerate(plan.parts) if isinstance(part, DenseStack | Affine))
     entry = DensePlain(math.prod(plan.input_shape), width, **_shared(first, generator))
-    stack: AnyStack
-    if middle.kind == "highway":
-        gates: dict[str, Any] = {"gate_bias": middle.gate_bias or 0.0, "carry": middle.carry or "coupled"}
-        stack = DenseHighway(width, layers=middle.layers, **gates, **_shared(middle, generator))
-    else:
-        kind = DensePlain if middle.kind == "plain" else DenseResidual
-        stack = kind(width, layers=middle.layers, **_shared(middle, generator))
+    parts = [_stack(part, width, generator) if isinstance(part, DenseStack) else affine_map((width,)) for part in middle]
+    stack = parts[0] if isinstance(parts[0], AnyStack) and len(parts) == 1 else MixedStack(parts)
     head = nn.Linear(width, last.units)
     initialise_(head.weight, last.init, std=DEFAULT_STD if last.init_std is None else last.init_std, generator=generator)
     nn.init.zeros_(head.bias)
     dropout = _probability(plan.parts[:place]), _probability(plan.parts[place:])
     return DenseNetwork(plan, entry, stack, head, dropout)
+
+
+def _is_middle(parts: Sequence[PlanPart]) -> bool:
+    """Whether the parts between the first layer and the head are stacks and affine maps, with at least one stack."""
+    return any(isinstance(part, DenseStack) for part in parts) and all(isinstance(part, DenseStack | Affine) for part in parts)
+
+
+def _stack(part: DenseStack, width: int, generator: Generator | None) -> AnyStack:
+    if part.kind == "highway":
+        gates: dict[str, Any] = {"gate_bias": part.gate_bias or 0.0, "carry": part.carry or "coupled"}
+        return DenseHighway(width, layers=part.layers, **gates, **_shared(part, generator))
+    kind = DensePlain if part.kind == "plain" else DenseResidual
+    return kind(width, layers=part.layers, **_shared(part, generator))
 
 
 def _probability(parts: Sequence[PlanPart]) -> float:

@@ -8,6 +8,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.layers.names import Carry
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import (
+    Affine,
     Companion,
     Conv,
     Dense,
@@ -120,6 +121,9 @@ def _row(part: PlanPart, before: Shape, after: Shape, plan: Plan) -> LayerRow:
         case DenseStack(kind=kind):
             units, parts = prod(before), _gated(part.carry) if kind == "highway" else 1
             row = LayerRow(1, f"{kind} dense", after, (units + 1) * units * parts, units**2 * parts, part.gate_bias)
+        case Affine():
+            weights = before[0] ** 2
+            row = LayerRow(1, "affine map", after, weights + before[0], weights * pixels)
         case Companion(outputs=outputs):
             row = LayerRow(0, "companion (training)", (outputs,), (before[0] + 1) * outputs, 0)
     return row

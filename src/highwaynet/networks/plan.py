@@ -141,6 +141,14 @@ class DenseStack:
 
 
 @dataclass(frozen=True)
+class Affine:
+    """An affine map of the features, or of the channels at each pixel, in place of layers that were removed; starts as the identity."""
+
+    __pydantic_config__ = _CONFIG
+    part: Literal["affine"] = "affine"
+
+
+@dataclass(frozen=True)
 class Companion:
     """A companion classifier on the mean of each map, used in training (deep supervision)."""
 
@@ -149,7 +157,7 @@ class Companion:
     part: Literal["companion"] = "companion"
 
 
-PlanPart = Conv | HighwayConv | ResidualBlock | Pooling | GlobalPool | DropoutPart | Dense | DenseStack | Companion
+PlanPart = Conv | HighwayConv | ResidualBlock | Pooling | GlobalPool | DropoutPart | Dense | DenseStack | Affine | Companion
 
 
 class Plan(Spec):

@@ -35,6 +35,11 @@ class Metrics(Spec):
             return percent(self.accuracy)
         return f"RMSE {self.rmse or 0:.4g}, R² {self.r2 or 0:.3f}"
 
+    @property
+    def percent(self) -> float:
+        """Accuracy, or in a regression R², in percent."""
+        return 100 * (self.accuracy if self.accuracy is not None else self.r2 or 0.0)
+
     def __str__(self) -> str:
         return f"loss {loss_text(self.loss)}, {'accuracy ' if self.accuracy is not None else ''}{self.headline}"
 

@@ -1,19 +1,19 @@
 """Criteria: in which order layers are removed. Each ranks the removable layers of a network from training samples."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from highwaynet.analysis.closing import closing, score_routes
+from highwaynet.analysis.greedy import greedy_order, removable_layers
 from highwaynet.analysis.watching import Progress, batch_size
 from highwaynet.base.errors import InputError
 from highwaynet.base.randomness import generator_for
 from highwaynet.data.dataset import Split
 from highwaynet.layers.lesion import count_layers
 from highwaynet.networks.network import Network
-from highwaynet.networks.plan import Plan
 from highwaynet.shrinking.names import Criterion
 from highwaynet.shrinking.states import LayerStates, measure_states
 
@@ -34,28 +34,6 @@ class Ranking:
         ((), (3,), (1, 3), (1, 2, 3))
         """
         return Ranking(criterion, tuple(tuple(sorted(order[:count])) for count in range(len(order) + 1)))
-
-
-def removable_layers(plan: Plan) -> list[int]:
-    """Return the numbers of the layers that can be removed: those that keep the shape of their input.
-
-    Raises:
-        InputError: If there is none, or if some are plain layers, which cannot be closed and ranked.
-    """
-    numbers = [number for number in range(1, plan.removable + 1) if _keeps_shape(plan, number)]
-    if not numbers:
-        raise InputError(f"{plan.name} has no layer that can be removed: shrinking needs highway or residual layers that keep their shape")
-    if plan.closable != plan.removable:
-        raise InputError(f"{plan.name} has plain layers: only highway and residual layers can be closed and ranked")
-    return numbers
-
-
-def _keeps_shape(plan: Plan, number: int) -> bool:
-    try:
-        plan.without([number])
-    except ValueError:
-        return False
-    return True
 
 
 def rank(
@@ -92,7 +70,7 @@ def rank(
         drawn = torch.randperm(len(layers), generator=generator_for(seed, "removal"))
         return Ranking.of(criterion, [layers[place] for place in drawn.tolist()])
     if criterion == "greedy":
-        return Ranking.of(criterion, _greedy(network, split, layers, progress))
+        return Ranking.of(criterion, greedy_order(network, split, layers, progress)[0])
     if criterion == "lesion":
         routes = {number: closing(count_layers(network), {number}) for number in layers}
         scores = score_routes(network, split, routes.values(), progress)
@@ -116,23 +94,6 @@ _VALUES: dict[Criterion, Callable[[LayerStates], Sequence[float]]] = {
     "gates": _gate_values,
     "taylor": lambda states: states.taylor,
 }
-
-
-def _greedy(network: Network, split: Split, layers: Iterable[int], progress: Progress | None) -> list[int]:
-    """Remove the cheapest layer, again and again. All candidates of a round share the computation up to where they differ."""
-    count, left, order = count_layers(network), list(layers), list[int]()
-    total = len(left) * (len(left) + 1) // 2
-    done = 0
-    while left:
-        routes = {number: closing(count, {*order, number}) for number in left}
-        scores = score_routes(network, split, routes.values())
-        cheapest = min(left, key=lambda number: scores[routes[number]].loss)
-        done += len(left)
-        order.append(cheapest)
-        left.remove(cheapest)
-        if progress:
-            progress(done, total)
-    return order
 
 
 def _spans(states: LayerStates, layers: Sequence[int]) -> tuple[tuple[int, ...], ...]:

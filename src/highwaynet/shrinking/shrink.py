@@ -1,5 +1,6 @@
 """From a trained deep network to the smaller one that is left: rank, remove, heal, compare. Every step is stored and not repeated."""
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,17 +9,18 @@ from statistics import fmean
 from typing import Any
 
 from highwaynet.analysis.collect import Study
+from highwaynet.analysis.greedy import removable_layers
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, read_text, write_atomically
 from highwaynet.base.specs import Spec, parsed
 from highwaynet.networks.build import build_plan, count_parameters
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
-from highwaynet.runs.run_records import Score
+from highwaynet.runs.model import load
 from highwaynet.runs.spec import SPEC, RunSpec, spec_from_values
-from highwaynet.shrinking.criteria import removable_layers
 from highwaynet.shrinking.curves import Announce, compute_curves, selection_part
 from highwaynet.shrinking.latency import latencies
+from highwaynet.shrinking.replacement import Replaced, replace_spans
 from highwaynet.shrinking.shrink_record import Candidate, RemovalCurve, RemovalCurves, ShrinkRecord, ShrinkSettings
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.evaluation import evaluate
@@ -31,6 +33,8 @@ BATCHES = (1, 256)
 """Batch sizes for which the time of a forward pass is measured."""
 HEALING_RATE = 0.3
 """The learning rate of healing, as a multiple of that of the run: its weights are already good."""
+REPLACED_RATE = 0.1
+"""The same after layers were replaced: the maps have larger weights than trained layers."""
 
 Watch = Callable[[str, int], Watcher | None]
 """Called with the title and epochs of a run that starts; returns a watcher for it."""
@@ -111,11 +115,30 @@ class Shrinking:
         """Return the settings of the run that heals the network without these layers."""
         run, training = str(self.study.run.path.resolve()), self.study.spec.training
         epochs = self.settings.heal_epochs if removed else 0  # an intact network needs no healing
-        changes: dict[str, Any] = {"epochs": epochs, "learning_rate": training.learning_rate * HEALING_RATE, "layer_drop": 0.0}
+        rate = training.learning_rate * (REPLACED_RATE if self.settings.replace else HEALING_RATE)
+        changes: dict[str, Any] = {"epochs": epochs, "learning_rate": rate, "layer_drop": 0.0}
+        if self.settings.replace and training.clip_norm is None:
+            changes["clip_norm"] = 1.0
         if not epochs and training.answer == "best":
             changes["answer"] = None  # there will be no best epoch
         teacher: dict[str, Any] = {"teacher": {"run": run}} if self.settings.distil and epochs else {}
+        if removed and self.settings.replace:
+            return RunSpec.from_run(self.cut_path(removed), training=changes, seed=seed, **teacher)
         return RunSpec.from_run(run, without=removed, training=changes, seed=seed, **teacher)
+
+    def cut_path(self, removed: tuple[int, ...]) -> Path:
+        """Return the folder of the network with these layers replaced, before healing."""
+        return self.out / "cut" / f"keep-{len(self.layers) - len(removed)}"
+
+    def cut(self, removed: tuple[int, ...]) -> Replaced:
+        """Return the network without these layers, or with maps in their place, before healing; the latter is saved as a run."""
+        if not removed or not self.settings.replace:
+            return Replaced(self.study.network.without(removed), ())
+        made = replace_spans(self.study.network, removed, self.study.data.train.spread(self.settings.samples))
+        model = load(self.study.run.path)
+        if not RunDirectory(self.cut_path(removed)).finished:
+            dataclasses.replace(model, network=made.network).save(self.cut_path(removed), overwrite=self.cut_path(removed).exists())
+        return made
 
     def scratch_spec(self, removed: tuple[int, ...], seed: int) -> RunSpec:
         """Return the settings of the run that trains the same small network from scratch, with the budget of the large one."""
@@ -134,11 +157,6 @@ def _first(spec: RunSpec) -> RunSpec:
     while spec.start is not None and spec.start.run is not None and (Path(spec.start.run) / SPEC).is_file():
         spec = RunDirectory.open(Path(spec.start.run)).read_spec()
     return spec
-
-
-def metric(score: Score) -> float:
-    """Return accuracy, or for numbers R², in percent."""
-    return 100 * (score.accuracy if score.accuracy is not None else score.r2 or 0.0)
 
 
 def shrink(job: Shrinking, show: Announce, watch: Watch, interruption: Interruption | None = None) -> ShrinkRecord:
@@ -205,12 +223,12 @@ class _Work:
             if not path.is_file():  # it is measured once: another time the result may differ
                 write_atomically(path, f"{self._for_speed(settings.speed_up)}\n")
             return int(read_text(path))
-        aim = metric(self.intact) - (settings.loss_of or 0.0) - 1e-9
+        aim = self.intact.percent - (settings.loss_of or 0.0) - 1e-9
         least, most = 0, layers + 1  # without `least` layers it is good enough, without `most` not
         while most - least > 1:
             count = (least + most) // 2
             try:
-                is_good = metric(self.healed(count, self._job.study.spec.seed).selection) >= aim
+                is_good = self.healed(count, self._job.study.spec.seed).selection.percent >= aim
             except DivergenceError:
                 is_good = False
             least, most = (count, most) if is_good else (least, count)
@@ -240,10 +258,11 @@ class _Work:
         removed = self._curve.removed[count]
         kept = len(self._job.layers) - count
         if (kept, seed) not in self.tried:
+            cut = self._job.cut(removed)
             spec = self._job.healing_spec(removed, seed)
             candidate = self._trained(spec, self._job.out / "healed" / f"keep-{kept}-seed-{seed}", kept)
-            before = evaluate(self._job.study.network.without(removed), self._selection)
-            self.tried[kept, seed] = candidate.model_copy(update={"unhealed": before})
+            before = evaluate(cut.network, self._selection)
+            self.tried[kept, seed] = candidate.model_copy(update={"unhealed": before, "spans": cut.spans})
         return self.tried[kept, seed]
 
     def scratch(self, removed: tuple[int, ...], seed: int) -> Candidate:
@@ -270,7 +289,7 @@ def answer(record: ShrinkRecord) -> str:
     """Return the result in one sentence."""
     kept = record.layers - len(record.removed)
     word = "accuracy" if record.intact_test.accuracy is not None else "R²"
-    small, large = mean_test(record.healed), metric(record.intact_test)
+    small, large = mean_test(record.healed), record.intact_test.percent
     slow, fast = record.milliseconds[BATCHES[-1]]
     speed = f"{slow / fast:.1f} times faster" if slow >= fast else f"{fast / slow:.1f} times slower"
     start = (
@@ -287,7 +306,7 @@ def answer(record: ShrinkRecord) -> str:
 
 def mean_test(candidates: tuple[Candidate, ...]) -> float:
     """Return the mean metric on the test samples, in percent."""
-    return fmean(metric(candidate.test) for candidate in candidates if candidate.test is not None)
+    return fmean(candidate.test.percent for candidate in candidates if candidate.test is not None)
 
 
 def _keep_network(run: Path, target: Path) -> None:

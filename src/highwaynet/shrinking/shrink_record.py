@@ -22,6 +22,8 @@ class ShrinkSettings(Spec):
     """How layers are ranked: greedy, lesion, influence, angular, gates, taylor or random."""
     heal_epochs: Annotated[int, Field(ge=0, le=10_000)] = 5
     """Epochs of training after layers were removed."""
+    replace: bool = False
+    """Whether to put the least-squares affine map in place of each span of removed layers, instead of dropping it."""
     distil: bool = True
     """Whether the intact network is the teacher during healing."""
     from_scratch: bool = False
@@ -73,6 +75,21 @@ class RemovalCurves(Spec):
     """One for each criterion that applies to the network."""
 
 
+class Span(Spec):
+    """Consecutive layers that were replaced by an affine map."""
+
+    first: int
+    """Number of the first layer."""
+    last: int
+    """Number of the last layer."""
+    ridge: float | None
+    """Strength of the penalty that was chosen; None if only a constant is added to the input."""
+    explained: float
+    """Share of what the layers change, in squares, that the map also changes, on samples that were not fitted; 0 is dropping them."""
+    merged: bool
+    """Whether the map was merged into the next layer, so that it costs nothing."""
+
+
 class Candidate(Spec):
     """A network with fewer layers, after healing or trained from scratch."""
 
@@ -84,6 +101,8 @@ class Candidate(Spec):
     """Its folder."""
     selection: Score
     """On the samples that decide: validation, or training samples if there are no validation samples."""
+    spans: tuple[Span, ...] = ()
+    """The maps in place of removed layers, with `replace`."""
     unhealed: Score | None = None
     """The same before healing."""
     test: Score | None = None
