@@ -1,5 +1,6 @@
 """From the record of `highway shrink` to its page."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from highwaynet.shrinking.shrink import mean_test
 
 if TYPE_CHECKING:
     from highwaynet.shrinking.shrink import Shrinking
-    from highwaynet.shrinking.shrink_record import Candidate, ShrinkRecord
+    from highwaynet.shrinking.shrink_record import Candidate, ShrinkRecord, Span
 
 
 def write_page(job: "Shrinking", record: "ShrinkRecord") -> Path:
@@ -24,6 +25,7 @@ def write_page(job: "Shrinking", record: "ShrinkRecord") -> Path:
     healed = [(one.kept, one.selection.percent) for one in (*record.tried, *record.healed)]
     scratch = [(one.kept, one.selection.percent) for one in record.scratch]
     axis = f"{part} {word}, %"
+    gone = "replaced by affine maps" if record.healed[0].spans else "removed"
     figures = [
         (
             "Removing layers, by every criterion",
@@ -33,10 +35,10 @@ def write_page(job: "Shrinking", record: "ShrinkRecord") -> Path:
         ),
         (
             "How many layers are needed",
-            draw_depths(unhealed, healed, scratch, record.intact_selection.percent, axis),
+            draw_depths((f"{gone} only", unhealed), healed, scratch, record.intact_selection.percent, axis),
             f"Each healed network was trained for {record.settings.heal_epochs} more epochs.",
         ),
-        ("Layers that are left", draw_layers(job.study.network.plan.removable, record.removed), "Filled: kept. Light: removed."),
+        ("Layers that are left", draw_layers(job.study.network.plan.removable, record.removed), f"Filled: kept. Light: {gone}."),
     ]
     page = ShrinkPage(
         title=f"{job.study.title}: {record.layers - len(record.removed)} of {record.layers} layers are left",
@@ -73,11 +75,34 @@ def _method(record: "ShrinkRecord", samples: int, part: str) -> list[str]:
     lines = [
         f"Layers were ranked on {samples:,} training samples by {settings.criterion} and removed in this order. The rest was trained for "
         f"{settings.heal_epochs} epochs{teacher}. {part.capitalize()} samples decided; test samples were used once, at the end ({seeds}).",
-        f"Removed: layers {', '.join(map(str, record.removed)) or 'none'}.",
+        f"Removed: layers {layer_numbers(record.removed)}.",
     ]
+    if record.healed[0].spans:
+        lines.append(f"In their place are affine maps, fitted by least squares: {'; '.join(map(_span, record.healed[0].spans))}.")
     if record.scratch:
         lines.append("From scratch: the same small network, trained with new weights and the whole budget of the large one.")
     return lines
+
+
+def _span(span: "Span") -> str:
+    place = f"layer {span.first}" if span.first == span.last else f"layers {span.first}–{span.last}"
+    merged = ", merged into the next layer" if span.merged else ""
+    return f"{place} ({100 * span.explained:.0f} % of their effect{merged})"
+
+
+def layer_numbers(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as text, with runs as ranges.
+
+    >>> layer_numbers([1, 3, 4, 5, 9]), layer_numbers([])
+    ('1, 3–5, 9', 'none')
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs) or "none"
 
 
 def _machine() -> str:

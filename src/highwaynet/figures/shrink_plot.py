@@ -35,14 +35,14 @@ def draw_removal(curves: Mapping[str, Sequence[float]], chosen: str, removed: in
         return figure
 
 
-def draw_depths(unhealed: Points, healed: Points, scratch: Points, intact: float, what: str) -> Figure:
+def draw_depths(unhealed: tuple[str, Points], healed: Points, scratch: Points, intact: float, what: str) -> Figure:
     """Draw the metric over the layers that are kept: before and after healing, and from scratch; the dashed line is the large network."""
     with house_style():
         figure = Figure(figsize=(WIDTH, 3.6))
         axes = figure.subplots()
         axes.axhline(intact, color="#333333", linestyle=(0, (4, 2)), linewidth=1.1, label="intact")
         looks = (
-            ("removed only", unhealed, COLOURS[1], "v"),
+            (*unhealed, COLOURS[1], "v"),
             ("healed", healed, COLOURS[0], "o"),
             ("from scratch", scratch, COLOURS[2], "s"),
         )
