@@ -15,7 +15,7 @@ from rich.table import Table
 
 CHECKPOINT = (
     "Which weights: final (after the last epoch), best (lowest validation loss) or average (training.weight_average). By default the "
-    "run's answer: average if there is one, otherwise final, unless training.answer says otherwise."
+    "run's answer: best if it has validation data, unless training.answer says otherwise."
 )
 """Help text of --checkpoint, shared by several commands."""
 FOLDED = 12
@@ -33,6 +33,11 @@ class _Console(Console):
 # Paths and names are printed literally: no markup, no emoji codes.
 console = _Console(highlight=False, markup=False, emoji=False)
 messages = _Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def note(text: str) -> None:
+    """Print a sentence for the user on standard error."""
+    messages.print(text, soft_wrap=True)
 
 
 def print_json(answer: Any) -> None:

@@ -1,7 +1,7 @@
 """Flags and `--set section.field=value` on top of a TOML file."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +9,19 @@ from highwaynet.base.errors import InputError
 from highwaynet.cli.flags import type_of
 from highwaynet.runs.changes import assign, drop_dependent
 from highwaynet.runs.spec import SPEC, RunSpec, make_absolute, on_top_of_parent, read_spec_values, spec_from_values
+from highwaynet.runs.suited import suited_to_data
 
 
-def gather_spec(source: Path | None, flags: Mapping[str, str | None], settings: list[str]) -> RunSpec:
-    """Build the spec from a TOML file or run directory, then flags, then `--set`.
+def gather_spec(
+    source: Path | None, flags: Mapping[str, str | None], settings: list[str], tell: Callable[[str], None] = lambda note: None
+) -> RunSpec:
+    """Build the spec from a TOML file or run directory, then flags, then `--set`; the user's own data get defaults that suit them.
 
     Args:
         source: A TOML file, or a run directory whose spec is used; None starts from the defaults.
         flags: Texts by dotted field name; None if a flag was not given.
         settings: Texts like ``network.depth=20``.
+        tell: Called with sentences that say which defaults were chosen for the data, and why.
     """
     path = source / SPEC if source is not None and source.is_dir() else source
     values = read_spec_values(path) if path is not None else {}
@@ -29,7 +33,7 @@ def gather_spec(source: Path | None, flags: Mapping[str, str | None], settings: 
         assign(values, field, value)
     make_absolute(values)
     if "schema_version" not in values:  # specs written by runs have it, and are complete
-        values = on_top_of_parent(values)
+        values = on_top_of_parent(values) if "start" in values else suited_to_data(values, tell=tell)
     spec = spec_from_values(values, None if changes else path)
     if spec.data.in_memory and path is None and spec.start is None:
         raise InputError("data.name is missing: name your own data with --data")

@@ -8,7 +8,7 @@ import typer
 from highwaynet.base.errors import InputError
 from highwaynet.cli.data import DATA_FLAGS, DATA_ROOT, use_data_root
 from highwaynet.cli.flags import texts_of, with_flags
-from highwaynet.cli.output import print_json
+from highwaynet.cli.output import note, print_json
 from highwaynet.cli.overrides import gather_spec
 from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_several
 
@@ -46,7 +46,7 @@ def train_command(
     an interrupted run, with the same results. For several processes: torchrun --nproc-per-node 4 -m highwaynet train ...
     """
     use_data_root(data_root)
-    spec = gather_spec(config, texts_of(flags), set_ or [])
+    spec = gather_spec(config, texts_of(flags), set_ or [], note)
     if overwrite and resume:
         raise InputError("--overwrite and --resume: choose one of them")
     if resume and out is None and config is not None and config.is_dir():

@@ -29,6 +29,7 @@ GREY_MODES = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L"})
 # Folders with these names are parts of a data set, not classes.
 PART_NAMES = frozenset({"train", "training", "test", "testing", "val", "valid", "validation"})
 ORIENTATION_TAG = 0x0112
+MOST_HEADERS = 256
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,27 @@ def read_image_folder(
             progress(done, len(headers))
     _refuse_empty(folder, files, set(labels))
     return Samples(inputs[: len(labels)], np.array(labels, np.int64)), tuple(files), skipped, form
+
+
+def glance_at_images(folder: Path) -> tuple[dict[str, int], list[tuple[int, int]], bool]:
+    """Read only headers, of up to 256 evenly spaced images: images of each class, sizes (height, width), and whether all are grey.
+
+    Raises:
+        InputError: If the folder cannot be used, or none of these images can be read.
+        HighwayError: If Pillow is not installed.
+    """
+    _need_pillow()
+    files = _class_files(folder)
+    paths = [path for found in files.values() for path in found]
+    step = max(1, len(paths) // MOST_HEADERS)
+    headers: list[_Header] = []
+    for path in paths[::step]:
+        with _bad_ones([], path):
+            headers.append(_read_header(path, 0))
+    if not headers:
+        raise InputError(f"{folder}: none of its images can be read")
+    sizes = [(header.height, header.width) for header in headers]
+    return {name: len(found) for name, found in files.items()}, sizes, all(header.grey for header in headers)
 
 
 def read_images(paths: Sequence[Path], form: ImageForm) -> NDArray[np.uint8]:

@@ -129,6 +129,21 @@ _C = Preset(
 )
 
 
+def _larger(size: int, channels: tuple[int, ...]) -> Preset:
+    """Highway A with more stages, for larger images."""
+    return replace(
+        _A,
+        summary=f"highway network for images of about {size}×{size}: Highway A with {len(channels)} stages, {3 * len(channels) + 2} layers",
+        origins={"paper": "ours: Highway A with more stages"},
+        dense_head_origin="ours: Highway A with more stages",
+        made_for=(3, size, size),
+        defaults=_A.defaults | {"gate_bias": "auto", "dropout": (0.0,) * (len(channels) + 1)},
+        layers=3 * len(channels) + 2,
+        channels=channels,
+        kernels=((3, 3),) * len(channels),
+    )
+
+
 def _plain_twin(highway: Preset, name: str) -> Preset:
     """The same layers and maps without gates, which leaves about half the parameters."""
     defaults = {key: value for key, value in highway.defaults.items() if key not in _GATES} | {"deep_supervision": False}
@@ -208,6 +223,8 @@ PRESETS: dict[str, Preset] = {
     "highway-a": _A,
     "highway-b": _B,
     "highway-c": _C,
+    "highway-64": _larger(64, (16, 32, 64, 64)),
+    "highway-128": _larger(128, (16, 32, 64, 64, 96)),
     "mnist-plain-16": _plain_twin(_mnist(16), "mnist-highway-16"),
     "mnist-plain-32": _plain_twin(_mnist(32), "mnist-highway-32"),
     "plain-a": _plain_twin(_A, "highway-a"),

@@ -307,8 +307,13 @@ class RunDirectory:
 
     @property
     def answer(self) -> Kept:
-        """The checkpoint that is used by default, as the run's settings say."""
-        return self.read_spec().training.usual_weights
+        """The checkpoint that is used by default: `training.answer`, else that with the lowest validation loss, if there is one."""
+        training = self.read_spec().training
+        if training.answer is not None:
+            return training.answer
+        if self.finished and self.checkpoints.names("best"):
+            return "best"
+        return "final" if training.weight_average is None else "average"
 
     def save_plan(self, plan: Plan) -> None:
         """Store the plan of the network."""

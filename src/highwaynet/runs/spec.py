@@ -14,7 +14,8 @@ from highwaynet.base.errors import InputError
 from highwaynet.base.files import read_text, whole_path
 from highwaynet.base.specs import Spec, validated
 from highwaynet.data.catalogue import CATALOGUE
-from highwaynet.data.spec import DataSpec, whole_name
+from highwaynet.data.memory import target_in
+from highwaynet.data.spec import IN_MEMORY, DataSpec, whole_name
 from highwaynet.networks.presets import PRESETS
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.changes import assign, drop_dependent
@@ -120,6 +121,25 @@ class RunSpec(Spec):
         except TypeError as error:
             raise InputError(f"without = {without!r}: give the numbers of layers, for instance [3, 7]") from error
         return spec_from_values(on_top_of_parent(changes | {"start": start}))
+
+    @classmethod
+    def for_data(cls, data: Any, **sections: Any) -> "RunSpec":
+        """Return a spec whose network and settings suit your own data, as `highway train` chooses them.
+
+        Args:
+            data: The path of the data, or data in memory as `train(..., data=...)` takes them.
+            **sections: Settings that you choose yourself, for instance ``training={"epochs": 5}``.
+
+        Raises:
+            InputError: If a value is invalid.
+        """
+        from highwaynet.runs.suited import suited_to_data
+
+        in_memory = not isinstance(data, str | PathLike)
+        own = dict(sections.get("data") or {})
+        own |= {"target": target_in(data) or own.get("target")} if in_memory else {"name": whole_name(str(data))}
+        own |= {"name": IN_MEMORY} if in_memory else {}
+        return spec_from_values(suited_to_data(sections | {"data": own}, data if in_memory else None))
 
     @model_validator(mode="before")
     @classmethod

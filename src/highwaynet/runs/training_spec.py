@@ -97,8 +97,8 @@ class TrainingSpec(Spec):
     Validation and the best weights then use the average."""
 
     answer: Kept | None = None
-    """Which weights later commands use: final, best (lowest validation loss) or average. By default average if there is one, otherwise
-    final."""
+    """Which weights later commands use: final (after the last epoch), best (lowest validation loss) or average. By default best if there
+    are validation data; otherwise average if there is one, or final."""
 
     layer_drop: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Highway and residual layers: probability that a layer is closed during a step, so that it copies its input. A network that is
@@ -150,11 +150,6 @@ class TrainingSpec(Spec):
     def interval(self) -> Interval:
         """How often the run's state is saved."""
         return Interval.parse(self.checkpoint or ("1 epoch" if self.on_divergence == "rewind" else "1 minute"))
-
-    @property
-    def usual_weights(self) -> Kept:
-        """The weights that are the run's answer."""
-        return self.answer or ("final" if self.weight_average is None else "average")
 
     @model_validator(mode="after")
     def _check(self) -> "TrainingSpec":

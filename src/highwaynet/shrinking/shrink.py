@@ -1,6 +1,7 @@
 """From a trained deep network to the smaller one that is left: rank, remove, heal, compare. Every step is stored and not repeated."""
 
 import dataclasses
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ BATCHES = (1, 256)
 """Batch sizes for which the time of a forward pass is measured."""
 HEALING_RATE = 0.3
 """The learning rate of healing, as a multiple of that of the run: its weights are already good."""
+HEALING_SMOOTHING = 0.1
+"""Label smoothing while healing: a network that knows its training samples by heart has little else to learn from them."""
 REPLACED_RATE = 0.1
 """The same after layers were replaced: the maps have larger weights than trained layers."""
 
@@ -116,15 +119,21 @@ class Shrinking:
         run, training = str(self.study.run.path.resolve()), self.study.spec.training
         epochs = self.settings.heal_epochs if removed else 0  # an intact network needs no healing
         rate = training.learning_rate * (REPLACED_RATE if self.settings.replace else HEALING_RATE)
-        changes: dict[str, Any] = {"epochs": epochs, "learning_rate": rate, "layer_drop": 0.0}
-        if self.settings.replace and training.clip_norm is None:
-            changes["clip_norm"] = 1.0
-        if not epochs and training.answer == "best":
-            changes["answer"] = None  # there will be no best epoch
+        changes: dict[str, Any] = {"epochs": epochs, "learning_rate": rate, "layer_drop": 0.0, "patience": None, "answer": None}
+        changes["clip_norm"] = training.clip_norm or 1.0
+        if epochs:
+            changes |= {"weight_average": self._average(epochs), "answer": "average"}
+        if self.study.data.preparation.record.task == "classification" and training.objective is None:
+            changes["label_smoothing"] = training.label_smoothing or HEALING_SMOOTHING
         teacher: dict[str, Any] = {"teacher": {"run": run}} if self.settings.distil and epochs else {}
         if removed and self.settings.replace:
             return RunSpec.from_run(self.cut_path(removed), training=changes, seed=seed, **teacher)
         return RunSpec.from_run(run, without=removed, training=changes, seed=seed, **teacher)
+
+    def _average(self, epochs: int) -> float:
+        """Return the decay with which the average of the weights covers about the last tenth of the healing."""
+        steps = epochs * math.ceil(len(self.study.data.train) / self.study.spec.training.batch_size)
+        return 1 - 1 / max(2.0, steps / 10)
 
     def cut_path(self, removed: tuple[int, ...]) -> Path:
         """Return the folder of the network with these layers replaced, before healing."""

@@ -1,0 +1,135 @@
+"""Defaults that suit the user's own data: network, size of images, augmentation, budget and early stopping. Does not import torch.
+
+Only settings that the user left out are filled in. The rules were chosen by `benchmarks/first_try.py`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from highwaynet.base.errors import InputError
+from highwaynet.data.glance import Glance, glance
+from highwaynet.data.spec import DataSpec
+
+LARGEST = 64
+"""Images that are larger, or differ in size, are resized: to 64×64, or to 32×32 if they are smaller than 64×64."""
+IMAGE_NETWORKS = {48: "highway-a", 96: "highway-64"}
+"""The network by the longer side of the images, up to this many pixels."""
+LARGE_IMAGES = "highway-128"
+PRESENTED = 100_000
+"""About this many images are shown to a network in training, with several epochs of small sets."""
+EPOCHS = (15, 100)
+"""Fewest and most epochs for images."""
+FEW = 2_000
+"""With fewer samples, a convolutional network gets dropout."""
+SHALLOW = {500: 5, 2_000: 10, 10_000: 20}
+"""Depth of dense networks for fewer than this many samples; with more the usual depth."""
+PATIENCE = 10
+ORIENTED = frozenset({"left", "right", "l", "r"})
+"""Classes with such names, and single characters, are not mirrored."""
+
+Sections = dict[str, dict[str, Any]]
+
+
+def suited_values(values: Mapping[str, Any], seen: Glance) -> tuple[dict[str, Any], list[str]]:
+    """Fill in the settings that the user left out.
+
+    Args:
+        values: Sections with the settings that the user chose.
+        seen: What is known about the data.
+
+    Returns:
+        The sections with more settings, and sentences that say what was chosen and how to choose otherwise.
+    """
+    given: Sections = {name: {key: value for key, value in (values.get(name) or {}).items() if value is not None} for name in SECTIONS}
+    chosen, notes = (_for_images if seen.kind == "images" else _for_rows)(given, seen)
+    has_validation = given["data"].get("validation", DataSpec(name="memory").validation) > 0
+    if has_validation and "patience" not in given["training"]:
+        chosen["training"].setdefault("patience", PATIENCE)
+        notes.append(
+            f"stops after {chosen['training']['patience']} epochs without a lower validation loss (--patience); the best epoch counts"
+        )
+    return dict(values) | {name: chosen[name] | given[name] for name in SECTIONS if chosen[name] | given[name]}, notes
+
+
+SECTIONS = ("network", "data", "training")
+
+
+def suited_to_data(values: dict[str, Any], data: Any = None, tell: Callable[[str], None] = lambda note: None) -> dict[str, Any]:
+    """Fill in settings that suit the user's own data; values that name a built-in set, or cannot be read, are returned unchanged.
+
+    Args:
+        values: Sections with the settings that the user chose.
+        data: The data, if they are in memory.
+        tell: Called with sentences that say what was chosen, and why.
+    """
+    section = values.get("data")
+    if not isinstance(section, dict | None) or any(not isinstance(values.get(name, {}), dict) for name in SECTIONS):
+        return values  # validation reports it
+    try:
+        spec = DataSpec(**(section or {}))
+    except InputError:
+        return values  # likewise
+    seen = None if spec.built_in else glance(spec, data)
+    if seen is None:
+        return values
+    filled, notes = suited_values(values, seen)
+    for note in notes:
+        tell(note)
+    return filled
+
+
+def _for_images(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
+    chosen: Sections = {name: {} for name in SECTIONS}
+    notes: list[str] = []
+    height, width = seen.size or (1, 1)
+    if "resize" not in given["data"] and (not seen.alike or max(height, width) > LARGEST) and seen.from_files:
+        side = LARGEST if min(height, width) >= LARGEST else 32
+        what = f"images of {height}×{width}" if seen.alike else f"images of different sizes (median {height}×{width})"
+        notes.append(f"{what} are resized to {side}×{side}; choose another size with --resize")
+        height = width = side
+        chosen["data"]["resize"] = (side, side)
+    if "name" not in given["network"]:
+        longer = max(height, width)
+        name = next((name for most, name in IMAGE_NETWORKS.items() if longer <= most), LARGE_IMAGES)
+        chosen["network"] = {"name": name}
+        why = f"a convolutional highway network for images of about {height}×{width}"
+        notes.append(f"network {name}: {why}; choose another with --network")
+    training = given["training"]
+    is_convolutional = not given["network"].get("name", "").startswith("fc-")
+    if is_convolutional and "recipe" not in training:
+        if "epochs" not in training:
+            chosen["training"]["epochs"] = max(EPOCHS[0], min(EPOCHS[1], round(PRESENTED / max(1, seen.samples))))
+            notes.append(f"{chosen['training']['epochs']} epochs for {seen.samples:,} images (--epochs)")
+        chosen["training"]["patience"] = max(PATIENCE, (training.get("epochs") or chosen["training"]["epochs"]) // 3)
+        notes += _augmentation(chosen["training"], training, seen, min(height, width))
+    return chosen, notes
+
+
+def _augmentation(chosen: dict[str, Any], given: Mapping[str, Any], seen: Glance, side: int) -> list[str]:
+    """Choose shifts and mirroring if the user chose no augmentation; return a sentence about it."""
+    if {"crop", "mirror", "rotate"} & set(given):
+        return []
+    chosen["crop"] = side // 8
+    chosen["mirror"] = not seen.grey and not _has_direction(seen.classes)
+    if not chosen["crop"] and not chosen["mirror"]:
+        return []
+    shifts = f"shifts of up to {chosen['crop']} pixels"
+    if chosen["mirror"]:
+        return [f"augmentation: {shifts} and mirroring; if a mirrored image is wrong for your classes, --set training.mirror=false"]
+    why = "grey images may be characters" if seen.grey else "the names of the classes are directions or characters"
+    return [f"augmentation: {shifts}, no mirroring, because {why} (--set training.mirror=true)"]
+
+
+def _has_direction(classes: tuple[str, ...]) -> bool:
+    return any(name.lower() in ORIENTED for name in classes) or all(len(name) == 1 for name in classes)
+
+
+def _for_rows(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
+    chosen: Sections = {name: {} for name in SECTIONS}
+    if {"name", "depth"} & set(given["network"]):
+        return chosen, []
+    depth = next((depth for most, depth in SHALLOW.items() if seen.samples < most), None)
+    if depth is None:
+        return chosen, ["network fc-highway with 50 layers; choose others with --network and --depth"]
+    chosen["network"] = {"depth": depth}
+    return chosen, [f"network fc-highway with {depth} layers, because there are only {seen.samples:,} rows; choose others with --depth"]
