@@ -41,6 +41,7 @@ def draw(network: str, trial: int, seed: int = 0) -> RunSpec:
         momentum=rng.choice([0.0, 0.5, 0.9, 0.95]),
         decay=float(f"{10 ** rng.uniform(-2, 0):.2g}"),
         threads=1,
+        answer="final",
     )
     values: dict[str, Any] = {
         "activation": rng.choice(["tanh", "relu"]),

@@ -68,4 +68,4 @@ def test_an_edited_old_checkpoint_is_refused(tmp_path: Path) -> None:
     sidecar = tmp_path / "run" / "checkpoints" / "final.json"
     sidecar.write_text(sidecar.read_text().replace('"step": 123', '"step": 124'))
     with pytest.raises(InputError, match="its checksum is wrong"):
-        load(tmp_path / "run")
+        load(tmp_path / "run", "final")

@@ -94,7 +94,7 @@ def read_everything(run: RunDirectory) -> None:
     run.read_seconds()
     run.read_environment()
     run.load_preparation()
-    load_network(run)
+    load_network(run, "final")
 
 
 def test_one_flipped_bit_in_the_weights_is_found(run: RunDirectory) -> None:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from highwaynet import RunSpec, evaluate, load
+from highwaynet import DataSpec, RunSpec, evaluate, load
 from highwaynet.base.errors import InputError
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
@@ -84,12 +84,14 @@ def test_the_average_is_validated_and_is_the_answer(tmp_path: Path) -> None:
     found = {name: evaluate(run.path, "validation", checkpoint=name) for name in ("average", "final")}
     assert last.validation_loss == found["average"].loss
     assert found["average"].loss != found["final"].loss
-    assert run.answer == "average"
-    assert evaluate(run.path, "validation") == found["average"]
     assert torch.equal(weights(run, "best")["head.weight"], weights(run, "average")["head.weight"]), "the last epoch was the best"
+    assert run.answer == "best", "there are validation data"
+    assert evaluate(run.path, "validation") == found["average"]
     plain = train(spec_with(), tmp_path / "plain")
     assert torch.equal(weights(run, "final")["head.weight"], weights(plain, "final")["head.weight"]), "training itself is the same"
-    assert plain.answer == "final"
+    without = [spec.model_copy(update={"data": DataSpec(validation=0.0)}) for spec in (spec_with(weight_average=0.9), spec_with())]
+    answers = [train(spec, tmp_path / str(number)).answer for number, spec in enumerate(without)]
+    assert answers == ["average", "final"], "without validation data there is no best epoch"
 
 
 @pytest.mark.parametrize("answer", ["final", "best", "average"])

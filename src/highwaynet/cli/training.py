@@ -47,7 +47,10 @@ def train_one(spec: RunSpec, path: Path, way: Way) -> dict[str, Any]:
     if not way.world.leads:
         return {}
     history = run.read_history()
-    return {"run": str(path)} | ({"last_epoch": history[-1].model_dump(exclude_none=True)} if history else {})
+    answer: dict[str, Any] = {"run": str(path)}
+    answer |= {"last_epoch": history[-1].model_dump(exclude_none=True)} if history else {}
+    best = run.checkpoints.record(run.resolve("best")).epoch if history and run.answer == "best" else len(history)
+    return answer | ({"best_epoch": history[best - 1].model_dump(exclude_none=True)} if best < len(history) else {})
 
 
 def _title(spec: RunSpec) -> str:
@@ -100,6 +103,9 @@ def print_answer(answer: dict[str, Any]) -> None:
         last = EpochRecord.model_validate(answer["last_epoch"])
         checked = f"; validation {last.validation}" if last.validation else ""
         console.print(f"last epoch: training {last.train}{checked}", soft_wrap=True)
+    if "best_epoch" in answer:
+        best = EpochRecord.model_validate(answer["best_epoch"])
+        console.print(f"best epoch: {best.epoch}, validation {best.validation}; other commands use its weights", soft_wrap=True)
     console.print(
         f"run: {place}\nnext: highway evaluate {place}\n      highway predict {place} FILE...\n      highway report {place}", soft_wrap=True
     )
