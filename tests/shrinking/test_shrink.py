@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -226,3 +227,53 @@ def test_nothing_removed_is_the_network_itself(deep: RunDirectory, tmp_path: Pat
 def test_the_plan_names_the_aim(aim: dict[str, object], line: str, deep: RunDirectory, tmp_path: Path, highway: Highway) -> None:
     flags = [text for name, value in aim.items() for text in (f"--{name.replace('_', '-')}", value)]
     assert line in highway("shrink", deep.path, *flags, "--plan", cwd=tmp_path).stdout
+
+
+def test_dropout_stays_in_its_place_if_all_layers_are_replaced(tmp_path: Path) -> None:
+    spec = RunSpec(network=NetworkSpec(depth=4, width=8, dropout=(0.3, 0.5)), training=TrainingSpec(epochs=1, threads=1))
+    record = shrunk(train(spec, tmp_path / "run"), tmp_path / "small", keep=0, replace=True, heal_epochs=0)
+    network = load(tmp_path / "small" / "network").network
+    assert len(record.removed) == 3
+    assert [network.entry_dropout.p, network.head_dropout.p] == [0.3, 0.5]
+
+
+def test_another_aim_may_follow_one_that_cannot_be_reached(deep: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highwaynet.shrinking.shrink.latencies", lambda networks, size: [1.0 + one.plan.removable for one in networks])
+    out = tmp_path / "small"
+    with pytest.raises(InputError, match="--speed-up 100"):
+        shrunk(deep, out, speed_up=100.0)
+    (out / ".shrink.json.123.tmp").touch()
+    assert len(shrunk(deep, out, speed_up=2.0, heal_epochs=0).removed) == 5
+    assert not (out / ".shrink.json.123.tmp").exists()
+
+
+def test_the_learning_rate_of_healing_follows_from_the_first_run(deep: RunDirectory, tmp_path: Path) -> None:
+    shrunk(deep, tmp_path / "small", keep=5, heal_epochs=1)
+    small = RunDirectory.open(tmp_path / "small" / "network")
+    shrunk(small, tmp_path / "smaller", keep=3, heal_epochs=1)
+    rates = [RunDirectory.open(tmp_path / name / "network").read_spec().training.learning_rate for name in ("small", "smaller")]
+    assert rates == pytest.approx([0.03, 0.03])
+
+
+def test_a_missing_first_run_is_said_before_anything_is_trained(deep: RunDirectory, tmp_path: Path) -> None:
+    shutil.copytree(deep.path, tmp_path / "first")
+    shrunk(RunDirectory.open(tmp_path / "first"), tmp_path / "small", keep=5, heal_epochs=0)
+    (tmp_path / "first").rename(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="--from-scratch: the run of the large network, which has the budget, is not where it was"):
+        shrunk(RunDirectory.open(tmp_path / "small" / "network"), tmp_path / "smaller", keep=3, heal_epochs=0, from_scratch=True)
+
+
+def test_a_removed_network_is_put_back(deep: RunDirectory, tmp_path: Path) -> None:
+    first = shrunk(deep, tmp_path / "small", keep=6, heal_epochs=0)
+    shutil.rmtree(tmp_path / "small" / "network")
+    assert shrunk(deep, tmp_path / "small", keep=6, heal_epochs=0).removed == first.removed
+    assert RunDirectory.open(tmp_path / "small" / "network").finished
+
+
+def test_networks_without_removable_layers_are_reported_without_their_depth(tmp_path: Path, highway: Highway) -> None:
+    spec = RunSpec(network=NetworkSpec(name="resnet-20"), training=TrainingSpec(epochs=1, batch_size=400, threads=1))
+    run = train(spec, tmp_path / "run")
+    shrunk(run, tmp_path / "small", keep=0, heal_epochs=0, samples=50)
+    study = Study(RunDirectory.open(tmp_path / "small" / "network"))
+    assert study.closable > 0
+    assert "no layers that can be removed" in (study.reason_against("depth") or "")

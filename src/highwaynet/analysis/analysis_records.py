@@ -305,7 +305,8 @@ class DepthRecord(AnalysisRecord):
         (2, 1)
         """
         least = self.scores[0].percent - points - 1e-9
-        return len(self.removed) - max(count for count, score in enumerate(self.scores) if score.percent >= least)
+        enough = [count for count, score in enumerate(self.scores) if score.percent >= least]  # none if the network gives no numbers
+        return len(self.removed) - max(enough, default=0)
 
     def plot(self) -> "Figure":
         """Draw the accuracy (in a regression the R²) over the number of layers that are left.

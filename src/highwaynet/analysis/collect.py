@@ -20,6 +20,7 @@ from highwaynet.analysis.analysis_records import (
     RefinementRecord,
     RoutingRecord,
 )
+from highwaynet.analysis.greedy import removable_layers
 from highwaynet.analysis.questions import (
     DELETIONS,
     DEPTH,
@@ -65,7 +66,7 @@ class Study:
     """
 
     def __init__(self, run: RunDirectory, checkpoint: Kept | None = None, data: Any = None) -> None:
-        self.run, self._given = run, data
+        self.run, self.given = run, data
         checkpoint = self.checkpoint = checkpoint or run.answer
         self.spec = run.read_spec()
         self._preparation = run.load_preparation()
@@ -84,7 +85,7 @@ class Study:
     @cached_property
     def data(self) -> Dataset:
         """The data of the run, loaded on first use."""
-        return load_dataset(self.spec.data, self._preparation, data=self._given)
+        return load_dataset(self.spec.data, self._preparation, data=self.given)
 
     @property
     def title(self) -> str:
@@ -99,6 +100,13 @@ class Study:
         return False
 
     @property
+    def has_removable(self) -> bool:
+        """Whether the network has layers that can be ranked and removed."""
+        with suppress(InputError):
+            return bool(removable_layers(self.network.plan))
+        return False
+
+    @property
     def closable(self) -> int:
         """Number of layers that can be closed."""
         return count_layers(self.network)
@@ -106,6 +114,7 @@ class Study:
     def reason_against(self, question: str) -> str | None:
         """Return why the question with this name does not apply to the network; None if it does."""
         has: dict[Need, object] = {"gates": self.has_gates, "classes": self.classes, "closable layers": self.closable, "start": True}
+        has["removable layers"] = self.has_removable
         return next((REASONS[need] for need in QUESTIONS[question].needs if not has[need]), None)
 
     @property

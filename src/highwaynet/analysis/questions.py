@@ -22,13 +22,14 @@ from highwaynet.runs.record_files import record_name
 
 EVALUATION = "evaluation"
 """The name of the record of all scores; it exists for every network."""
-Need = Literal["gates", "classes", "closable layers", "start"]
+Need = Literal["gates", "classes", "closable layers", "removable layers", "start"]
 RecordT = TypeVar("RecordT", bound=AnalysisRecord)
 
 REASONS: dict[Need, str] = {
     "gates": "it has no highway layers, and therefore no transform gates",
     "classes": "it is a regression, which has no classes to compare",
     "closable layers": "it has no layers that can be closed; highway and residual layers can",
+    "removable layers": "it has no layers that can be removed; highway and residual layers that keep their shape can",
 }
 """Why a question does not apply to a network that lacks what it needs; "start" is missing because every run has one."""
 
@@ -72,7 +73,7 @@ PAIRS = Question("pairs", PairsRecord, "lesions.analyse_pairs", "lesion", ("clos
 DELETIONS = Question(
     "deletions", DeletionsRecord, "lesions.analyse_deletions", "lesion", ("closable layers",), by_part=True, samples=1000, options=("seed",)
 )
-DEPTH = Question("depth", DepthRecord, "greedy.analyse_depth", "lesion", ("closable layers",), by_part=True, samples=4000)
+DEPTH = Question("depth", DepthRecord, "greedy.analyse_depth", "lesion", ("removable layers",), by_part=True, samples=4000)
 
 QUESTIONS: dict[str, Question[Any]] = {
     question.name: question for question in (GATES, ROUTING, FLOW, REFINEMENT, LESIONS, PAIRS, DELETIONS, DEPTH)

@@ -1,5 +1,6 @@
 """Base of all specs: frozen pydantic models whose field docstrings are the help texts, with one-sentence errors."""
 
+import re
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, get_args
 
@@ -80,7 +81,10 @@ def validated(spec: type[SpecT], values: dict[str, Any], section: str = "") -> S
     try:
         return spec.model_validate(values)
     except ValidationError as error:
-        raise InputError(_newer(error.errors()) or _sentence(spec, error.errors(), section)) from error
+        sentence = _newer(error.errors()) or _sentence(spec, error.errors(), section)
+        if section == "--":  # the fields are flags
+            sentence = re.sub(r"--\w+", lambda name: name.group().replace("_", "-"), sentence)
+        raise InputError(sentence) from error
 
 
 def parsed(kind: type[SpecT], text: str, place: str) -> SpecT:

@@ -35,6 +35,7 @@ def _size(text: str) -> str:
 
 DIFFERENT = {
     "network.name": Flag("--network"),
+    "network.depth": Flag(kind="INTEGER|auto", example=" auto tries several on validation data before the run starts."),
     "network.gate_bias": Flag(kind="NUMBER|auto"),
     "data.name": Flag("--data", "NAME|PATH"),
     "data.target": Flag(kind="COLUMN"),

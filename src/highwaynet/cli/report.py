@@ -23,6 +23,9 @@ ORDER: tuple[Question[Any], ...] = (GATES, ROUTING, LESIONS, PAIRS, DELETIONS, D
 MOST_FOR_PAIRS = 60
 """With more layers than this, pairs are omitted, because their number grows with the square."""
 
+MOST_FOR_DEPTH = 120
+"""The same for removing layers one by one, whose time grows with the cube."""
+
 
 def report_command(
     runs: Annotated[list[Path], typer.Argument(help="One or more run directories.")],
@@ -83,7 +86,12 @@ def read_run(path: Path) -> "ReportedRun":
 def _look_inside(study: "Study", progress: Told) -> "Found":
     """Answer all questions that apply to the network."""
     closable = study.closable
-    enough = {"pairs": 1 < closable <= MOST_FOR_PAIRS, "deletions": closable > 1, "depth": closable > 1, "refinement": closable > 1}
+    enough = {
+        "pairs": 1 < closable <= MOST_FOR_PAIRS,
+        "deletions": closable > 1,
+        "depth": 1 < closable <= MOST_FOR_DEPTH,
+        "refinement": closable > 1,
+    }
     return {
         question.name: [study.ask(question, part, progress=progress) for part in question.reported]
         for question in ORDER

@@ -91,8 +91,13 @@ def shrink_command(
     console.print(f"{record.answer}\nnetwork: {place}\npage: {page}\nnext: highway evaluate {place}", soft_wrap=True)
 
 
+SLOW = "greedy ranking of this many layers takes hours; --criterion lesion or influence is much faster"
+
+
 def _plan(job: "Shrinking") -> list[str]:
     """Say what would be done."""
+    from highwaynet.shrinking.curves import MOST_FOR_GREEDY
+
     settings, spec, layers = job.settings, job.study.spec, len(job.layers)
     if settings.loss_of is not None:
         aim = f"the fewest layers with at most {settings.loss_of:g} points less validation accuracy"
@@ -105,12 +110,12 @@ def _plan(job: "Shrinking") -> list[str]:
     lines = [
         f"{job.study.title} of {job.study.run.path}: {layers} layers can be removed",
         f"aim: {aim}",
+        *([SLOW] if layers > MOST_FOR_GREEDY and settings.criterion == "greedy" else []),
         f"ranking: all criteria on {settings.samples:,} training samples; layers are removed by {settings.criterion}",
         f"removed layers are {'replaced by affine maps' if settings.replace else 'dropped'}",
         f"healing: about {runs} runs of {settings.heal_epochs} epochs, each about {settings.heal_epochs * seconds:.0f} s or less",
     ]
     if settings.from_scratch:
-        lines.append(
-            f"from scratch: {settings.seeds} runs of {spec.training.epochs} epochs, each about {job.study.run.read_seconds():.0f} s or less"
-        )
+        epochs = job.scratch_spec((), spec.seed).training.epochs
+        lines.append(f"from scratch: {settings.seeds} runs of {epochs} epochs, each about {epochs * seconds:.0f} s or less")
     return [*lines, f"result: {job.out}"]

@@ -36,7 +36,7 @@ def write_page(job: "Shrinking", record: "ShrinkRecord") -> Path:
         (
             "How many layers are needed",
             draw_depths((f"{gone} only", unhealed), healed, scratch, record.intact_selection.percent, axis),
-            f"Each healed network was trained for {record.settings.heal_epochs} more epochs.",
+            f"Each healed network was trained for {record.settings.heal_epochs} more epochs." if record.removed else "Nothing was removed.",
         ),
         ("Layers that are left", draw_layers(job.study.network.plan.removable, record.removed), f"Filled: kept. Light: {gone}."),
     ]
@@ -57,7 +57,8 @@ def write_page(job: "Shrinking", record: "ShrinkRecord") -> Path:
 def _rows(record: "ShrinkRecord", word: str) -> list[tuple[str, list[str]]]:
     groups: list[tuple[Candidate, ...]] = [record.healed, *([record.scratch] if record.scratch else [])]
     kept = record.layers - len(record.removed)
-    same = ["same"] * (len(groups) - 1)
+    has_maps = any(not span.merged for span in record.healed[0].spans)
+    same = ["without the maps" if has_maps else "same"] * (len(groups) - 1)
     rows = [
         (f"test {word}", [f"{record.intact_test.percent:.2f} %", *(f"{mean_test(group):.2f} %" for group in groups)]),
         ("removable layers", [str(record.layers), *[str(kept)] * len(groups)]),
@@ -71,16 +72,18 @@ def _rows(record: "ShrinkRecord", word: str) -> list[tuple[str, list[str]]]:
 def _method(record: "ShrinkRecord", samples: int, part: str) -> list[str]:
     settings = record.settings
     teacher = ", with the intact network as teacher" if settings.distil and settings.heal_epochs and record.removed else ""
+    healing = f"The rest was trained for {settings.heal_epochs} epochs{teacher}." if settings.heal_epochs and record.removed else ""
+    decided = f"{part.capitalize()} samples decided how many. " if settings.loss_of is not None else ""
     seeds = f"{settings.seeds} seeds" if settings.seeds > 1 else "one seed"
     lines = [
-        f"Layers were ranked on {samples:,} training samples by {settings.criterion} and removed in this order. The rest was trained for "
-        f"{settings.heal_epochs} epochs{teacher}. {part.capitalize()} samples decided; test samples were used once, at the end ({seeds}).",
+        f"Layers were ranked on {samples:,} training samples by {settings.criterion} and removed in this order. {healing} {decided}"
+        f"Test samples were used once, at the end ({seeds}).",
         f"Removed: layers {layer_numbers(record.removed)}.",
     ]
     if record.healed[0].spans:
         lines.append(f"In their place are affine maps, fitted by least squares: {'; '.join(map(_span, record.healed[0].spans))}.")
     if record.scratch:
-        lines.append("From scratch: the same small network, trained with new weights and the whole budget of the large one.")
+        lines.append("From scratch: a network with as many layers, trained with new weights and the whole budget of the large one.")
     return lines
 
 

@@ -10,7 +10,8 @@ from highwaynet.cli.data import DATA_FLAGS, DATA_ROOT, use_data_root
 from highwaynet.cli.flags import texts_of, with_flags
 from highwaynet.cli.output import note, print_json
 from highwaynet.cli.overrides import gather_spec
-from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_several
+from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_several, with_found_depth
+from highwaynet.networks.spec import NetworkSpec
 
 
 @with_flags(
@@ -46,7 +47,13 @@ def train_command(
     an interrupted run, with the same results. For several processes: torchrun --nproc-per-node 4 -m highwaynet train ...
     """
     use_data_root(data_root)
-    spec = gather_spec(config, texts_of(flags), set_ or [], note)
+    texts = texts_of(flags)
+    finds_depth = texts.get("network.depth") == "auto"
+    if finds_depth:
+        del texts["network.depth"]
+        if texts.get("network.name", "fc-").startswith("fc-"):
+            texts["network.depth"] = str(NetworkSpec.model_fields["depth"].default)  # until it is found
+    spec = gather_spec(config, texts, set_ or [], note)
     if overwrite and resume:
         raise InputError("--overwrite and --resume: choose one of them")
     if resume and out is None and config is not None and config.is_dir():
@@ -55,6 +62,8 @@ def train_command(
     from highwaynet.training.distribution import join_world
 
     with join_world(spec.training.device) as world:
+        if finds_depth:
+            spec = with_found_depth(spec, out if resume else None, world)
         ending = f"{seeds}seeds" if seeds else None
         path = out or Path(world.lead(lambda: choose_path(world, spec, resume=resume, ending=ending).encode()).decode())
         way = Way(overwrite=overwrite, resume=resume, world=world)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from highwaynet.base.errors import InputError
-from highwaynet.cli.output import console
+from highwaynet.cli.output import console, note
 from highwaynet.runs.naming import default_path
-from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.spec import SPEC, RunSpec
 
 if TYPE_CHECKING:
     from highwaynet.runs.directory import RunDirectory
@@ -32,6 +32,24 @@ def choose_path(world: "World", spec: RunSpec, *, resume: bool, ending: str | No
         raise InputError(f"--resume: there is no run at {path}; name the run, as in highway train RUN --resume")
     world.remember("path", path)
     return path
+
+
+def with_found_depth(spec: RunSpec, resumed: Path | None, world: "World") -> RunSpec:
+    """Return the spec with the depth that short trainings find, or with that of the run that is resumed; the same in all processes."""
+    from highwaynet.runs.directory import RunDirectory
+    from highwaynet.training.depth_search import find_depth, with_depth
+    from highwaynet.training.interruption import InterruptedRunError, Interruption
+
+    def find() -> bytes:
+        if resumed is not None and (resumed / SPEC).is_file():
+            return str(RunDirectory.open(resumed).read_spec().network.depth).encode()
+        with Interruption() as stop:
+            try:
+                return str(find_depth(spec, tell=note, interruption=stop).network.depth).encode()
+            except InterruptedRunError as error:
+                raise error.with_way("the same command") from error
+
+    return with_depth(spec, int(world.lead(find).decode()))
 
 
 def train_one(spec: RunSpec, path: Path, way: Way) -> dict[str, Any]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 POINTS = 1.0
 """Percentage points of training accuracy that may be lost."""
-ENOUGH = f"with which the training accuracy is at most {POINTS:g} percentage point below the intact one"
+ENOUGH = f"with which the accuracy on these samples is at most {POINTS:g} percentage point below the intact one"
 HOW = (
     "layers are removed one by one, always the one whose removal raises the loss of 4,000 training samples least, without further training"
 )

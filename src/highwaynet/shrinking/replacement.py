@@ -35,7 +35,7 @@ from highwaynet.shrinking.shrink_record import Span
 RIDGES = tuple(10.0**power for power in range(-6, 3))
 """Strengths of the penalty that are tried, as multiples of the mean variance of the inputs; adding only a constant is tried too."""
 HELD_OUT = 4
-"""Every fourth batch of samples chooses the penalty; the others fit the map."""
+"""Every fourth sample chooses the penalty; the others fit the map."""
 MOST_VALUES = 2**26
 """At most this many values of one layer's outputs are kept in memory; with large maps fewer samples are used."""
 
@@ -136,12 +136,11 @@ def _fit(network: Network, spans: Sequence[Sequence[int]], split: Split) -> dict
     """Fit the maps in the order of execution; the result is keyed by the first layer of each span."""
     first_of, last_of = {span[0] for span in spans}, {span[-1]: span[0] for span in spans}
     inside = {number for span in spans for number in span}
-    sizes = [prod(after) for _, _, after in network.plan.walk()]
+    sizes = [prod(network.plan.input_shape), *(prod(after) for _, _, after in network.plan.walk())]
     samples = split.spread(max(2 * HELD_OUT, min(len(split), MOST_VALUES // max(sizes))))
     weights, maps = next(network.parameters()), dict[int, _Map]()
-    size = min(batch_size(network), max(1, len(samples) // (2 * HELD_OUT)))  # so that both groups get some
     with torch.no_grad():
-        intact = [inputs.to(weights) for inputs, _ in samples.batches(size)]
+        intact = [inputs.to(weights) for inputs, _ in samples.batches(batch_size(network))]
         short, number = list(intact), 0
         for piece in layerwise(copy.deepcopy(network).eval()):
             is_closable = isinstance(piece.module, Closable)
@@ -184,8 +183,12 @@ def _solve(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> _Map:
     """Fit the affine map from a span's input to its output, and choose the penalty on held-out batches."""
     shape = tuple(inputs[0].shape[1:])
     fitting, choosing = _Moments(shape[0]), _Moments(shape[0])
-    for place, (x, y) in enumerate(zip(inputs, outputs, strict=True)):
-        (choosing if place % HELD_OUT == HELD_OUT - 1 else fitting).add(x, y)
+    start = 0
+    for x, y in zip(inputs, outputs, strict=True):
+        held = torch.arange(start, start + len(x)) % HELD_OUT == HELD_OUT - 1
+        fitting.add(x[~held], y[~held])
+        choosing.add(x[held], y[held])
+        start += len(x)
     changes = {ridge: _change(fitting, ridge) for ridge in RIDGES} | {None: _change(fitting, None)}
     ridge = min(changes, key=lambda ridge: choosing.error(changes[ridge]))
     change, size = changes[ridge], shape[0]
@@ -270,5 +273,6 @@ def _with_a_stack(plan: Plan, parts: list[PlanPart]) -> Plan:
     """Return the plan with these parts; a dense network keeps its stack even if no layer is left."""
     stack = next((part for part in plan.parts if isinstance(part, DenseStack)), None)
     if stack is not None and not any(isinstance(part, DenseStack) for part in parts):
-        parts = [parts[0], replace(stack, layers=0), *parts[1:]]
+        place = plan.parts.index(stack)  # behind the dropout of the first layer
+        parts = [*parts[:place], replace(stack, layers=0), *parts[place:]]
     return plan.model_copy(update={"parts": tuple(parts)})

@@ -12,9 +12,9 @@ from typing import Any
 from highwaynet.analysis.collect import Study
 from highwaynet.analysis.greedy import removable_layers
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, read_text, write_atomically
+from highwaynet.base.files import cannot, is_leftover, read_text, remove_leftovers, write_atomically
 from highwaynet.base.specs import Spec, parsed
-from highwaynet.networks.build import build_plan, count_parameters
+from highwaynet.networks.build import count_parameters
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 from highwaynet.runs.model import load
@@ -77,8 +77,13 @@ class Shrinking:
             raise InputError(f"{self.study.run.path}: the run is not finished; only trained networks can be shrunk")
         if settings.criterion == "gates" and not self.study.has_gates:
             raise InputError("--criterion gates: the network has residual layers, which have no gates; choose another criterion")
-        if settings.distil and settings.heal_epochs and self.study.spec.training.objective is not None:
-            raise InputError(f"{self.study.run.path} has a custom objective, which has no teacher: use --no-distil --heal-epochs 0")
+        if self.study.spec.training.objective is not None and (settings.heal_epochs or settings.from_scratch):
+            raise InputError(
+                f"{self.study.run.path} was trained with a custom objective, which is not stored: use --heal-epochs 0, not --from-scratch"
+            )
+        if settings.from_scratch and _first(self.study.spec).training.epochs == 0:
+            raise InputError("--from-scratch: the run of the large network, which has the budget, is not where it was; omit the option")
+        _ = self.study.data  # raises InputError if the data are missing or have changed
         if settings.keep is not None and settings.keep > len(layers):
             raise InputError(f"--keep {settings.keep}: the network has {len(layers)} layers that can be removed; keep fewer")
         if settings.loss_of is not None and self.study.data.validation is None:
@@ -87,21 +92,29 @@ class Shrinking:
                 "are needed; train it with --validation 0.1, or choose --keep or --speed-up"
             )
         known = self._stored()
-        if known is not None and (known.fingerprint, known.settings) != (self.study.run.fingerprint(), settings):
+        if known is not None and (known.fingerprint, known.settings) != (self.study.run.fingerprint(), settings) and not self._only_begun():
             raise InputError(f"{self.out} holds another result: name another folder with --out, or remove it")
-        if known is None and self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
+        if known is None and self.out.exists() and (not self.out.is_dir() or any(not is_leftover(path) for path in self.out.iterdir())):
             raise InputError(f"{self.out} is not empty and not a result of shrinking: name another folder with --out")
 
     def _stored(self) -> _Stored | None:
         path = self.out / SETTINGS
         return parsed(_Stored, read_text(path), str(path)) if path.is_file() else None
 
+    def _only_begun(self) -> bool:
+        """Whether the folder has no runs yet, so that another aim can take it over."""
+        return {path.name for path in self.out.iterdir() if not is_leftover(path)} <= {SETTINGS, CURVES, CHOICE}
+
     def start(self) -> None:
-        """Make the folder."""
+        """Make the folder; what another aim left there is removed."""
         try:
             self.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot("create", self.out, error) from error
+        remove_leftovers(self.out)
+        if (known := self._stored()) is not None and known.settings != self.settings:
+            for name in (CHOICE, CURVES):
+                (self.out / name).unlink(missing_ok=True)
         stored = _Stored(run=str(self.study.run.path.resolve()), fingerprint=self.study.run.fingerprint(), settings=self.settings)
         write_atomically(self.out / SETTINGS, stored.model_dump_json(indent=2) + "\n")
 
@@ -110,7 +123,7 @@ class Shrinking:
         path = self.out / CURVES
         if path.is_file():
             return parsed(RemovalCurves, read_text(path), str(path))
-        found = compute_curves(self.study, self.settings.samples, show)
+        found = compute_curves(self.study, self.settings.samples, self.settings.criterion, show)
         write_atomically(path, found.model_dump_json(indent=2) + "\n")
         return found
 
@@ -118,8 +131,15 @@ class Shrinking:
         """Return the settings of the run that heals the network without these layers."""
         run, training = str(self.study.run.path.resolve()), self.study.spec.training
         epochs = self.settings.heal_epochs if removed else 0  # an intact network needs no healing
-        rate = training.learning_rate * (REPLACED_RATE if self.settings.replace else HEALING_RATE)
-        changes: dict[str, Any] = {"epochs": epochs, "learning_rate": rate, "layer_drop": 0.0, "patience": None, "answer": None}
+        rate = _first(self.study.spec).training.learning_rate * (REPLACED_RATE if self.settings.replace else HEALING_RATE)
+        changes: dict[str, Any] = {
+            "epochs": epochs,
+            "learning_rate": rate,
+            "layer_drop": 0.0,
+            "patience": None,
+            "answer": None,
+            "objective": None,
+        }
         changes["clip_norm"] = training.clip_norm or 1.0
         if epochs:
             changes |= {"weight_average": self._average(epochs), "answer": "average"}
@@ -182,15 +202,15 @@ def shrink(job: Shrinking, show: Announce, watch: Watch, interruption: Interrupt
         InterruptedRunError: If `interruption` was requested.
     """
     job.check()
-    if (job.out / RECORD).is_file():  # test samples are used once
+    if (job.out / RECORD).is_file() and (job.out / NETWORK).is_dir():  # test samples are used once
         return parsed(ShrinkRecord, read_text(job.out / RECORD), str(job.out / RECORD))
     job.start()
     curve = next(curve for curve in job.curves(show).curves if curve.criterion == job.settings.criterion)
     work = _Work(job, curve, watch, interruption)
     removed = curve.removed[work.choose()]
     seed, seeds = job.study.spec.seed, job.settings.seeds
-    healed = [work.tested(work.healed(len(removed), seed + number)) for number in range(seeds)]
-    scratch = [work.tested(work.scratch(removed, seed + number)) for number in range(seeds if job.settings.from_scratch else 0)]
+    healed = [work.tested(work.healed(len(removed), seed)), *work.others(lambda seed: work.healed(len(removed), seed), seed + 1, seeds - 1)]
+    scratch = work.others(lambda seed: work.scratch(removed, seed), seed, seeds if job.settings.from_scratch else 0)
     small = load_network(RunDirectory.open(Path(healed[0].run)))
     networks = [job.study.network, small]
     record = ShrinkRecord(
@@ -231,7 +251,7 @@ class _Work:
             path = self._job.out / CHOICE
             if not path.is_file():  # it is measured once: another time the result may differ
                 write_atomically(path, f"{self._for_speed(settings.speed_up)}\n")
-            return int(read_text(path))
+            return _count(path, layers)
         aim = self.intact.percent - (settings.loss_of or 0.0) - 1e-9
         least, most = 0, layers + 1  # without `least` layers it is good enough, without `most` not
         while most - least > 1:
@@ -258,7 +278,9 @@ class _Work:
         return most
 
     def _speed(self, network: Any, count: int) -> float:
-        shorter = build_plan(network.plan.without(self._curve.removed[count]))
+        removed = self._curve.removed[count]
+        few = self._job.study.data.train.spread(64)  # enough for the form of the maps, on which the time depends
+        shorter = replace_spans(network, removed, few).network if self._job.settings.replace else network.without(removed)
         large, small = latencies([network, shorter], BATCHES[-1])
         return large / small
 
@@ -284,14 +306,32 @@ class _Work:
         if self._interruption is not None and self._interruption.requested:
             raise InterruptedRunError("interrupted; what was done is saved", self._interruption.requested)
         watcher = self._watch(f"{path.parent.name}, {kept} layers kept, seed {spec.seed}", spec.training.epochs)
-        run = train(spec, path, resume=True, watcher=watcher, interruption=self._interruption)
+        run = train(spec, path, data=self._job.study.given, resume=True, watcher=watcher, interruption=self._interruption)
         score = evaluate(load_network(run), self._selection)
         return Candidate(kept=kept, seed=spec.seed, run=str(path), selection=score)
+
+    def others(self, made: Callable[[int], Candidate], first: int, count: int) -> list[Candidate]:
+        """Return the tested networks of further seeds; those that diverge are left out."""
+        found = []
+        for seed in range(first, first + count):
+            try:
+                found.append(self.tested(made(seed)))
+            except DivergenceError:
+                continue
+        return found
 
     def tested(self, candidate: Candidate) -> Candidate:
         """Return the candidate with its score on the test samples."""
         network = load_network(RunDirectory.open(Path(candidate.run)))
         return candidate.model_copy(update={"test": evaluate(network, self._job.study.data.test)})
+
+
+def _count(path: Path, layers: int) -> int:
+    """Read how many layers are removed; raises InputError if the file is damaged."""
+    text = read_text(path).strip()
+    if not text.isdecimal() or int(text) > layers:
+        raise InputError(f"{path} is damaged: remove it, and give the same command again")
+    return int(text)
 
 
 def answer(record: ShrinkRecord) -> str:
@@ -308,9 +348,10 @@ def answer(record: ShrinkRecord) -> str:
     if not record.scratch:
         return f"{text}."
     fresh = mean_test(record.scratch)
+    what = "a network with as many layers" if any(not span.merged for span in record.healed[0].spans) else "the same network"
     if fresh > small:
-        return f"{text}. Trained from scratch, the same network is better: {fresh:.2f} %."
-    return f"{text}. Trained from scratch, the same network reaches {fresh:.2f} %."
+        return f"{text}. Trained from scratch, {what} is better: {fresh:.2f} %."
+    return f"{text}. Trained from scratch, {what} reaches {fresh:.2f} %."
 
 
 def mean_test(candidates: tuple[Candidate, ...]) -> float:

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,9 @@ from highwaynet.layers.lesion import Closable
 from highwaynet.networks.layerwise import layerwise
 from highwaynet.networks.network import Network
 from highwaynet.training.objective import standard_objective
+
+MOST_VALUES = 2**25
+"""Numbers of double precision that are in memory at once, about."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ def measure_states(
         progress: Called with (done, total) samples.
     """
     pieces = [piece.module for piece in layerwise(copy.deepcopy(network).eval())]
+    batch_size = min(batch_size, _most_at_once(network))
     sums: _Sums | None = None
     objective = standard_objective(split.preparation.record.task)
     weights, done = next(network.parameters()), 0
@@ -70,6 +75,13 @@ def measure_states(
     if sums is None:
         raise ValueError("there are no samples to send through the network")
     return sums.means(done, gradients=gradients)
+
+
+def _most_at_once(network: Network) -> int:
+    """Return how many samples fit into about a gigabyte: the cosines of all pairs of layers, and the outputs of all layers."""
+    layers = network.plan.closable
+    values = max(prod(after) for _, _, after in network.plan.walk())
+    return max(1, MOST_VALUES // ((layers + 1) ** 2 + 2 * layers * values))
 
 
 def _with_gate(layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor | None]:
