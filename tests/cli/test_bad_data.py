@@ -92,11 +92,6 @@ def undecodable_image(root: Path) -> list[str]:
     return ["./pictures"]
 
 
-def mixed_sizes(root: Path) -> list[str]:
-    pictures(root, 6, 7, 6)
-    return ["./pictures"]
-
-
 def empty_class(root: Path) -> list[str]:
     (pictures(root) / "birds").mkdir()
     return ["./pictures"]
@@ -136,7 +131,6 @@ CASES = {
     tar_outside: "../data_batch_1.bin",
     short_batch: "train.bin",
     undecodable_image: "--skip-bad",
-    mixed_sizes: "--resize 32x32",
     empty_class: "birds",
     one_class: "cats",
     ragged_row: "row 2",
@@ -157,6 +151,15 @@ def test_one_sentence_and_exit_code_two(case: object, highway: Highway, tmp_path
     assert result.stdout == ""
     assert not (tmp_path / "trap").exists()
     assert not (tmp_path.parent / "trap").exists()
+
+
+def test_pictures_of_different_sizes_are_resized_and_it_is_said(highway: Highway, tmp_path: Path) -> None:
+    pictures(tmp_path, 6, 7, 6, 6, 6, 6)
+    flags = ["--network", "fc-highway", "--epochs", 1, "--batch-size", 4, "--out", "run"]
+    result = highway("train", "--data", "./pictures", *flags)
+    assert result.returncode == 0, result.stderr
+    assert "images of different sizes (median 6×6) are resized to 32×32; choose another size with --resize" in result.stderr
+    assert "resize = [\n    32,\n    32,\n]" in (tmp_path / "run" / "spec.toml").read_text()
 
 
 def test_skip_bad_counts_and_goes_on(highway: Highway, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -19,10 +20,16 @@ LINES = 20
 
 
 class TrainingProgress(Watcher):
-    """Watcher and context manager that shows loss, accuracy, speed and remaining time."""
+    """Watcher and context manager that shows loss, accuracy, speed and remaining time.
 
-    def __init__(self, title: str, epochs: int) -> None:
-        self._epochs = epochs
+    Args:
+        title: What is trained.
+        epochs: Number of epochs.
+        notes: Sentences for the user that are printed when training starts.
+    """
+
+    def __init__(self, title: str, epochs: int, notes: Sequence[str] = ()) -> None:
+        self._epochs, self._notes = epochs, notes
         self._title = title
         self._samples = self._first = 0
         self._started = self._shown = 0.0
@@ -56,7 +63,8 @@ class TrainingProgress(Watcher):
         if again:  # after a rewind
             return
         parts = f"{data.train:,} to train on, {data.validation:,} for validation, {data.test:,} for testing"
-        self._say(f"{self._title}, on {data.found} ({parts})")
+        for text in (f"{self._title}, on {data.found} ({parts})", *self._notes):
+            self._say(text)
         if self._bar:
             self._bar.start()
 

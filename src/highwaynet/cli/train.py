@@ -8,7 +8,7 @@ import typer
 from highwaynet.base.errors import InputError
 from highwaynet.cli.data import DATA_FLAGS, DATA_ROOT, use_data_root
 from highwaynet.cli.flags import texts_of, with_flags
-from highwaynet.cli.output import note, print_json
+from highwaynet.cli.output import print_json
 from highwaynet.cli.overrides import gather_spec
 from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_several, with_found_depth
 from highwaynet.networks.spec import NetworkSpec
@@ -53,7 +53,8 @@ def train_command(
         del texts["network.depth"]
         if texts.get("network.name", "fc-").startswith("fc-"):
             texts["network.depth"] = str(NetworkSpec.model_fields["depth"].default)  # until it is found
-    spec = gather_spec(config, texts, set_ or [], note)
+    notes: list[str] = []
+    spec = gather_spec(config, texts, set_ or [], notes.append)
     if overwrite and resume:
         raise InputError("--overwrite and --resume: choose one of them")
     if resume and out is None and config is not None and config.is_dir():
@@ -66,7 +67,7 @@ def train_command(
             spec = with_found_depth(spec, out if resume else None, world)
         ending = f"{seeds}seeds" if seeds else None
         path = out or Path(world.lead(lambda: choose_path(world, spec, resume=resume, ending=ending).encode()).decode())
-        way = Way(overwrite=overwrite, resume=resume, world=world)
+        way = Way(overwrite=overwrite, resume=resume, world=world, notes=notes)
         answer = train_several(spec, path, seeds, way) if seeds else train_one(spec, path, way)
         if not world.leads:
             return

@@ -1,6 +1,7 @@
 """The work of `highway train`: one run, or one for each of several seeds."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ class Way:
     overwrite: bool
     resume: bool
     world: "World"
+    notes: Sequence[str] = ()
+    """Sentences about the defaults that were chosen."""
 
 
 def choose_path(world: "World", spec: RunSpec, *, resume: bool, ending: str | None) -> str:
@@ -83,7 +86,7 @@ def _train(spec: RunSpec, path: Path, way: Way, stop: "Interruption") -> "RunDir
     from highwaynet.cli.progress import TrainingProgress
     from highwaynet.training.loop import train
 
-    with TrainingProgress(_title(spec), spec.training.epochs) as progress:
+    with TrainingProgress(_title(spec), spec.training.epochs, way.notes) as progress:
         return train(spec, path, overwrite=way.overwrite, resume=way.resume, watcher=progress, interruption=stop, world=way.world)
 
 
@@ -95,7 +98,7 @@ def train_several(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str
 
     def watch(seed: int) -> TrainingProgress:
         title = f"seed {seed} ({seed - spec.seed + 1} of {count}): {_title(spec)}"
-        return TrainingProgress(title, spec.training.epochs)
+        return TrainingProgress(title, spec.training.epochs, way.notes if seed == spec.seed else ())
 
     with Interruption() as stop:
         try:

@@ -88,15 +88,15 @@ def _for_images(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
         notes.append(f"{what} are resized to {side}×{side}; choose another size with --resize")
         height = width = side
         chosen["data"]["resize"] = (side, side)
-    if "name" not in given["network"]:
+    is_dense = bool({"depth", "width"} & set(given["network"])) or given["network"].get("name", "").startswith("fc-")
+    if "name" not in given["network"] and not is_dense:
         longer = max(height, width)
         name = next((name for most, name in IMAGE_NETWORKS.items() if longer <= most), LARGE_IMAGES)
         chosen["network"] = {"name": name}
         why = f"a convolutional highway network for images of about {height}×{width}"
         notes.append(f"network {name}: {why}; choose another with --network")
     training = given["training"]
-    is_convolutional = not given["network"].get("name", "").startswith("fc-")
-    if is_convolutional and "recipe" not in training:
+    if not is_dense and "recipe" not in training:
         if "epochs" not in training:
             chosen["training"]["epochs"] = max(EPOCHS[0], min(EPOCHS[1], round(PRESENTED / max(1, seen.samples))))
             notes.append(f"{chosen['training']['epochs']} epochs for {seen.samples:,} images (--epochs)")

@@ -1,0 +1,152 @@
+"""Defaults that suit the user's own data."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from highwaynet import InputError, RunSpec
+from highwaynet.data.glance import Glance, glance
+from highwaynet.data.spec import DataSpec
+from highwaynet.networks.presets import PRESETS
+from highwaynet.runs.suited import suited_values
+from support import Highway
+
+
+def images(size: int = 32, samples: int = 1500, **more: Any) -> Glance:
+    return Glance("images", samples, (size, size), **{"from_files": True, "classes": ("cat", "dog")} | more)
+
+
+def filled(seen: Glance, **given: dict[str, Any]) -> dict[str, Any]:
+    return suited_values(given, seen)[0]
+
+
+@pytest.mark.parametrize(("size", "network"), [(16, "highway-a"), (32, "highway-a"), (48, "highway-a"), (64, "highway-64")])
+def test_images_get_a_convolutional_network_for_their_size(size: int, network: str) -> None:
+    chosen = filled(images(size))
+    assert chosen["network"] == {"name": network}
+    assert "resize" not in chosen.get("data", {})
+    assert network in PRESETS
+
+
+@pytest.mark.parametrize(
+    ("seen", "given", "resized", "network"),
+    [
+        (images(224), {}, (64, 64), "highway-64"),
+        (images(50, alike=False), {}, (32, 32), "highway-a"),
+        (images(300, alike=False), {}, (64, 64), "highway-64"),
+        (images(224), {"resize": (224, 224)}, (224, 224), "highway-128"),
+    ],
+)
+def test_large_images_and_images_of_different_sizes_are_resized(
+    seen: Glance, given: dict[str, Any], resized: tuple[int, int], network: str
+) -> None:
+    chosen, notes = suited_values({"data": given}, seen)
+    assert (chosen["data"]["resize"], chosen["network"]["name"]) == (resized, network)
+    assert any("resized" in note and "--resize" in note for note in notes) == (not given)
+
+
+def test_arrays_are_not_resized() -> None:
+    assert "resize" not in filled(images(224, from_files=False)).get("data", {})
+
+
+def test_epochs_follow_from_the_number_of_images() -> None:
+    epochs = {samples: filled(images(samples=samples))["training"]["epochs"] for samples in (100, 1500, 5000, 50_000)}
+    assert epochs == {100: 100, 1500: 67, 5000: 20, 50_000: 15}
+    assert filled(images(), training={"epochs": 4})["training"]["epochs"] == 4
+
+
+@pytest.mark.parametrize(
+    ("seen", "mirror"),
+    [
+        (images(), True),
+        (images(grey=True), False),
+        (images(classes=("left", "straight", "right")), False),
+        (images(classes=tuple("abc")), False),
+    ],
+)
+def test_mirroring_only_where_classes_allow_it(seen: Glance, mirror: bool) -> None:
+    chosen, notes = suited_values({}, seen)
+    assert (chosen["training"]["mirror"], chosen["training"]["crop"]) == (mirror, 4)
+    assert any("training.mirror=" in note for note in notes)
+    assert "mirror" not in filled(seen, training={"crop": 0})["training"], "the user's augmentation is used as it is"
+
+
+def test_dense_settings_keep_the_dense_network() -> None:
+    assert filled(images(), network={"depth": 7})["network"] == {"depth": 7}
+    assert filled(images(), network={"name": "fc-plain"})["network"] == {"name": "fc-plain"}
+
+
+def test_few_rows_get_fewer_layers_and_patience() -> None:
+    depths = [filled(Glance("table", rows)).get("network", {}).get("depth") for rows in (100, 600, 5000, 100_000)]
+    assert depths == [5, 10, 20, None]
+    assert filled(Glance("table", 600))["training"] == {"patience": 10}
+    assert "training" not in filled(Glance("table", 600), data={"validation": 0.0}), "nothing decides when to stop"
+    assert filled(Glance("table", 600), training={"patience": 3})["training"] == {"patience": 3}
+
+
+def write_images(root: Path, *sizes: int, grey: bool = True) -> Path:
+    for name in ("cats", "dogs"):
+        (root / name).mkdir(parents=True)
+        for number, size in enumerate(sizes):
+            shape = (size, size) if grey else (size, size, 3)
+            Image.fromarray(np.random.default_rng(number).integers(0, 256, shape, dtype=np.uint8)).save(root / name / f"{number}.png")
+    return root
+
+
+def test_a_first_look_at_files(tmp_path: Path) -> None:
+    seen = glance(DataSpec(name=str(write_images(tmp_path / "grey", 20, 20, 20))))
+    assert seen == Glance("images", 6, (20, 20), True, True, True, ("cats", "dogs"))
+    mixed = glance(DataSpec(name=str(write_images(tmp_path / "mixed", 20, 30, 40, grey=False))))
+    assert mixed is not None
+    assert (mixed.size, mixed.alike, mixed.grey) == ((30, 30), False, False)
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 7)
+    assert glance(DataSpec(name=str(tmp_path / "t.csv"))) == Glance("table", 7)
+    np.savez(tmp_path / "a.npz", x=np.zeros((9, 3, 8, 8), np.float32), y=np.arange(9) % 3)
+    assert glance(DataSpec(name=str(tmp_path / "a.npz"))) == Glance("images", 9, (8, 8), classes=("0", "1", "2"))
+    assert glance(DataSpec(name=str(tmp_path / "nothing.csv"))) is None
+
+
+def test_from_python(tmp_path: Path) -> None:
+    spec = RunSpec.for_data(write_images(tmp_path / "pictures", 16, 16, 16), training={"epochs": 3})
+    assert (spec.network.name, spec.training.epochs, spec.training.crop, spec.training.patience) == ("highway-a", 3, 2, 10)
+    rows = np.random.default_rng(0).normal(size=(300, 4)), np.arange(300) % 2
+    spec = RunSpec.for_data(rows)
+    assert (spec.data.name, spec.network.depth, spec.training.patience) == ("memory", 5, 10)
+    with pytest.raises(InputError, match=r"training\.epochs"):
+        RunSpec.for_data(rows, training={"epochs": -1})
+
+
+def test_the_command_says_what_it_chose_and_the_run_repeats(tmp_path: Path, highway: Highway) -> None:
+    write_images(tmp_path / "pictures", *[12] * 12, grey=False)
+    done = highway("train", "--data", "./pictures", "--epochs", 1, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    for sentence in (
+        "network highway-a: a convolutional highway network for images of about 12×12; choose another with --network",
+        "augmentation: shifts of up to 1 pixels and mirroring; if a mirrored image is wrong for your classes, --set training.mirror=false",
+        "stops after 10 epochs without a lower validation loss (--patience); the best epoch counts",
+    ):
+        assert sentence in done.stderr
+    again = highway("train", "run", "--out", "again")
+    assert again.returncode == 0, again.stderr
+    assert "choose another" not in again.stderr, "everything is in spec.toml"
+    assert (tmp_path / "again" / "history.jsonl").read_text() == (tmp_path / "run" / "history.jsonl").read_text()
+
+
+def test_depth_auto(tmp_path: Path, highway: Highway) -> None:
+    done = highway("train", "--depth", "auto", "--width", 10, "--epochs", 2, "--threads", 1, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    tried = [line for line in done.stderr.splitlines() if line.startswith("depth ")]
+    assert tried[0].startswith("depth 2: validation loss")
+    chosen = int(tried[-1].split(":")[1].split()[0])
+    assert f"depth = {chosen}" in (tmp_path / "run" / "spec.toml").read_text()
+    for flags, sentence in {
+        ("--network", "highway-a"): "network.depth = 'auto': highway-a has a fixed depth; omit it, or choose fc-highway",
+        ("--validation", 0): "network.depth = 'auto': validation data decide, and there are none",
+    }.items():
+        wrong = highway("train", "--depth", "auto", *flags, "--out", "wrong")
+        assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+        assert sentence in wrong.stderr
+        assert not (tmp_path / "wrong").exists()
