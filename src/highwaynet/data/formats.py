@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from highwaynet.base.errors import InputError
 from highwaynet.base.text import either
 from highwaynet.data.array_files import read_arrays, read_inputs
-from highwaynet.data.image_folder import SUFFIXES, ImageForm, images_below, looks_like_image_folder, read_images
+from highwaynet.data.image_folder import SUFFIXES, ImageForm, images_below, is_image, looks_like_image_folder, read_images
 from highwaynet.data.record import DataRecord
 from highwaynet.data.sources import Source, source_of_arrays, source_of_image_folder, source_of_table
 from highwaynet.data.spec import DataSpec
@@ -69,7 +69,29 @@ def _images_in(folder: Path) -> list[Path]:
     raise InputError(f"{folder}: no images (PNG, JPEG, WebP) in this folder")
 
 
-def _read_images(paths: list[Path], record: DataRecord) -> NDArray[Any]:
+def read_pictures(given: Any, record: DataRecord) -> NDArray[Any] | None:
+    """Read images for prediction: a path, a folder, an image of Pillow, or a list of these; None if it is none of them.
+
+    Raises:
+        InputError: If a file does not exist or cannot be read, or if the run was not trained on images.
+    """
+    single = isinstance(given, str | Path) or is_image(given)
+    several = given if isinstance(given, list | tuple) else [given] if single else []
+    if not several or not all(isinstance(one, str | Path) or is_image(one) for one in several):
+        return None
+    found: list[Any] = []
+    for one in several:
+        if is_image(one):
+            found.append(one)
+            continue
+        path = Path(one)
+        if not path.exists():
+            raise InputError(f"{path}: no such file or folder")
+        found += _images_in(path) if path.is_dir() else [path]
+    return _read_images(found, record)
+
+
+def _read_images(paths: list[Any], record: DataRecord) -> NDArray[Any]:
     if record.kind != "images" or record.input_shape[0] not in {1, 3}:
         raise InputError(f"{paths[0]}: the run was trained on {record.kind}, not on images; give it a file of that form")
     raw = read_images(paths, ImageForm(*record.input_shape))

@@ -140,15 +140,34 @@ def glance_at_images(folder: Path) -> tuple[dict[str, int], list[tuple[int, int]
     return {name: len(found) for name, found in files.items()}, sizes, all(header.grey for header in headers)
 
 
-def read_images(paths: Sequence[Path], form: ImageForm) -> NDArray[np.uint8]:
-    """Read images for prediction, (images, channels, height, width), converted to the form; raises InputError naming a bad one."""
+def read_images(images: Sequence["Path | Image.Image"], form: ImageForm) -> NDArray[np.uint8]:
+    """Read images for prediction, (images, channels, height, width), converted to the form; raises InputError naming a bad one.
+
+    Args:
+        images: Files, or images of Pillow.
+        form: The form of the training images.
+    """
     _need_pillow()
     if form.channels not in {1, 3}:
         raise InputError(f"image files have 1 or 3 channels, but the network takes {form.channels}: give the inputs as an array (.npy)")
-    inputs = form.allocate(len(paths))
-    for row, path in enumerate(paths):
-        inputs[row] = _decode(path, form, may_resize=True)
+    inputs = form.allocate(len(images))
+    for row, image in enumerate(images):
+        inputs[row] = _decode(image, form, may_resize=True) if isinstance(image, Path) else _resized(image, form)
     return inputs
+
+
+def is_image(value: object) -> bool:
+    """Whether something is an image of Pillow; Pillow is not imported for that."""
+    return all(hasattr(value, name) for name in ("mode", "size", "convert", "getexif"))
+
+
+def _resized(image: "Image.Image", form: ImageForm) -> NDArray[np.uint8]:
+    """Convert an image in memory to the form, (channels, height, width)."""
+    try:
+        image.load()
+        return _pixels(_turned(image, _orientation(image.getexif)), form, None)
+    except (OSError, ValueError, SyntaxError) as error:
+        raise InputError(f"an image cannot be decoded ({' '.join(str(error).split())[:120]})") from error
 
 
 def looks_like_image_folder(folder: Path) -> bool:
@@ -346,20 +365,23 @@ def _orientation(read_exif: Callable[[], "Image.Exif"]) -> int:
 
 def _decode(path: Path, form: ImageForm, *, may_resize: bool) -> NDArray[np.uint8]:
     """Decode the pixels, (channels, height, width): upright, on white, with the form's channels and size."""
-    from PIL.Image import Resampling
-
     with _opened(path) as image:
         image.load()
-        upright = _turned(image, _orientation(image.getexif))
-        plain = _plain(upright, "L" if form.channels == 1 else "RGB")
-        size = (form.width, form.height)
-        if plain.size != size:
-            if not may_resize:
-                # Possible if a PNG stores its orientation after its pixels, which the first pass does not read.
-                raise _mixed_sizes("another image", (form.height, form.width), path, (plain.height, plain.width))
-            plain = plain.resize(size, Resampling.BILINEAR)
-        pixels = np.asarray(plain, np.uint8).reshape(form.height, form.width, form.channels)
-    return pixels.transpose(2, 0, 1)
+        return _pixels(_turned(image, _orientation(image.getexif)), form, None if may_resize else path)
+
+
+def _pixels(upright: "Image.Image", form: ImageForm, exact: Path | None) -> NDArray[np.uint8]:
+    """Return the pixels of an upright image, (channels, height, width); with `exact`, the path, it must not be resized."""
+    from PIL.Image import Resampling
+
+    plain = _plain(upright, "L" if form.channels == 1 else "RGB")
+    size = (form.width, form.height)
+    if plain.size != size:
+        if exact is not None:
+            # Possible if a PNG stores its orientation after its pixels, which the first pass does not read.
+            raise _mixed_sizes("another image", (form.height, form.width), exact, (plain.height, plain.width))
+        plain = plain.resize(size, Resampling.BILINEAR)
+    return np.asarray(plain, np.uint8).reshape(form.height, form.width, form.channels).transpose(2, 0, 1)
 
 
 def _turned(image: "Image.Image", orientation: int) -> "Image.Image":

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import as_tensor
+from highwaynet.data.formats import read_pictures
 from highwaynet.data.memory import as_array, as_table, is_frame
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
@@ -29,7 +30,7 @@ from highwaynet.runs.spec import RunSpec, StartSpec, with_training
 BATCH = 256
 
 Inputs = ArrayLike | str | Path | Mapping[str, Any] | Table
-"""Arrays; for runs on tables a path, a mapping of columns, or a data frame."""
+"""Arrays; for runs on images also paths, folders and images of Pillow; for runs on tables a path, a mapping of columns, or a frame."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,15 @@ class TrainedModel:
         """Compute the outputs of the network for new samples, (samples, outputs): logits, or standardised numbers.
 
         Args:
-            inputs: Raw inputs (samples, ...) with the range and shape of the training data. For a run on a table: a path, a mapping of
-                column names to values, or a data frame.
+            inputs: Raw inputs (samples, ...) with the range and shape of the training data. For a run on images also a path, a folder,
+                an image of Pillow, or a list of these, of any size: they are resized as in training. For a run on a table: a path, a
+                mapping of column names to values, or a data frame.
 
         Raises:
             InputError: If the samples have another form than the training data, or values that are not finite numbers.
         """
-        raw = as_tensor(self._rows(inputs) if self.data.kind == "table" else self._array(inputs))
+        pictures = read_pictures(inputs, self.data) if self.data.kind == "images" else None
+        raw = as_tensor(self._rows(inputs) if self.data.kind == "table" else self._array(inputs) if pictures is None else pictures)
         shape = self.data.input_shape
         if tuple(raw.shape) == shape:
             raw = raw[None]  # a single sample
