@@ -57,6 +57,8 @@ class TrainingProgress(Watcher):
             return
         parts = f"{data.train:,} to train on, {data.validation:,} for validation, {data.test:,} for testing"
         self._say(f"{self._title}, on {data.found} ({parts})")
+        for line in data.notes:
+            self._say(line)
         if self._bar:
             self._bar.start()
 
