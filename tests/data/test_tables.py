@@ -144,6 +144,11 @@ REFUSED = {
     "only a mark": ("\ufeff", "data.csv is empty: it should start with the column names"),
     "no rows": ("a,b\n", "data.csv has columns, but no rows"),
     "no header": ("5,0,0.5\n4,0,0.25\n", "data.csv has no header: it starts with numbers ('5', …) instead of column names"),
+    "no header, two numbers": (
+        "0.5,1.5,x\n1,2,y\n",
+        "data.csv has no header: its first line has numbers ('0.5', …) instead of column names",
+    ),
+    "no header, texts": ("M,5,0.5,7\nF,4,1,9\n", "add a header, or train with --no-header (data.header = false)"),
     "ragged": ("a,b,c,d,e\n" + "1,2,3,4,5\n" * 6 + "1,2,3,4\n", "data.csv, row 7: 4 fields, but the header has 5"),
     "too many fields": ("a,b\n1,2\n1,2,3\n", "data.csv, row 2: 3 fields, but the header has 2"),
     "nameless": ("a,,c\n1,2,3\n", "data.csv: column 2 has no name; give it one, or remove it"),

@@ -4,14 +4,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from shlex import quote
 
-from highwaynet.data.columns import ColumnKind, Reason
+from highwaynet.data.columns import ColumnKind, Reason, kind_of
 from highwaynet.data.dates import DateForm
 from highwaynet.data.names import Task
-from highwaynet.data.table_files import Column, Table, shown
+from highwaynet.data.table_files import NUMBER, Column, Table, shown
 from highwaynet.data.tables import TableEncoder
 
 MOST_NAMES = 10
 """A line names this many columns."""
+FEW_TEXTS = 0.1
+"""Categories that are texts only up to this share were probably meant as numbers."""
 WHY: dict[Reason, str] = {
     "identifier": "identifies rows",
     "free text": "is free text",
@@ -51,7 +53,7 @@ class ColumnReport:
 
 
 def notes_of(encoder: TableEncoder) -> tuple[str, ...]:
-    """Return a line for each rule that left out columns, and for each way in which dates are read."""
+    """Return a line for each rule that left out columns, for each way to read dates, and for each column of numbers with a few texts."""
     lines = []
     for reason in WHY:
         names = [column.name for column in encoder.left_out if column.reason == reason]
@@ -65,6 +67,10 @@ def notes_of(encoder: TableEncoder) -> tuple[str, ...]:
                 what, doubt = ("time", "") if form == "time" else ("date", " (no day after the 12th decides it)" if assumed else "")
                 plural = f"is a {what}" if len(names) == 1 else f"are {what}s"
                 lines.append(f"{_columns(names)} {plural}, used as {meaning}{doubt}")
+    for rule in encoder.rules:
+        texts = [text for text in rule.categories if not NUMBER.fullmatch(text)] if rule.kind == "category" else []
+        if rule.kind == "category" and 0 < len(texts) <= FEW_TEXTS * len(rule.categories):
+            lines.append(f"column {shown(rule.name)} has texts like {shown(texts[0])} among numbers, so that it is used as categories")
     return tuple(lines)
 
 
@@ -98,7 +104,7 @@ def report_of(table: Table, encoder: TableEncoder, target: str, task: Task, igno
         if name == target:
             becomes = f"the target: {task}"
         elif name in ignored:
-            becomes = "left out: ignored"
+            kind, becomes = kind_of(column), "left out: ignored"
         elif name in left_out:
             kind, becomes = left_out[name].kind, f"left out: {left_out[name].reason}"
         else:

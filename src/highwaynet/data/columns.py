@@ -62,6 +62,11 @@ def recognise(train: Table, targets: NDArray[Any], task: Task, *, rows: int, use
     return tuple(found)
 
 
+def kind_of(column: Column) -> ColumnKind:
+    """Return the kind of a column, from all its rows."""
+    return _seen(column.retyped(), len(column.values)).kind
+
+
 def _seen(column: Column, rows: int) -> Recognised:
     name, missing = column.name, column.missing()
     values = column.values[~missing]

@@ -39,7 +39,7 @@ class DataSpec(Spec):
     """classification or regression; by default it follows from the targets. Only for your own data."""
 
     header: bool | None = None
-    """false if the first line of a .csv table is data: its columns are then named column-1, column-2, …"""
+    """Without a header (false), the first line of a .csv table is data, and its columns are named column-1, column-2, …"""
 
     ignore: Annotated[tuple[str, ...], Field(strict=False)] | None = None
     """Columns of a table to leave out."""

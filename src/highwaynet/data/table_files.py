@@ -201,7 +201,7 @@ def _read_text(path: Path, header: bool) -> Table:
     delimiter = delimiter_of(content[stream.tell() :], header=header)
     lines = _lines(path, io.TextIOWrapper(stream, encoding="utf-8", newline=""))
     if delimiter == " ":
-        lines = (line.strip(" ") for line in lines)
+        lines = (line.strip(" \r\n") + "\n" for line in lines)
     reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=delimiter == " ")
     try:
         fields = next(filter(None, reader), [])
@@ -230,7 +230,9 @@ def _refuse_data(path: Path, fields: Sequence[str]) -> None:
     written = [field for field in fields if NUMBER.fullmatch(field.strip())]
     numbers = [float(field) for field in written]
     # Columns may be named by years or wavelengths, in ascending or descending order; a row of data rarely looks like that.
-    if len(set(numbers)) < len(numbers) or numbers not in (sorted(numbers), sorted(numbers, reverse=True)):
+    ordered = len(set(numbers)) == len(numbers) and numbers in (sorted(numbers), sorted(numbers, reverse=True))
+    few = len(numbers) < 3 and not all(number.is_integer() for number in numbers)
+    if not ordered or few or min(numbers, default=0) < 0:
         place = "it starts with" if len(written) == len(fields) else "its first line has"
         raise InputError(
             f"{path} has no header: {place} numbers ({shown(written[0])}, …) instead of column names; "
