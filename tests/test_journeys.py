@@ -219,7 +219,7 @@ def test_data_that_changed_after_the_run_are_noticed(highway: Highway, tmp_path:
 
 @pytest.mark.parametrize("target", ["input", "1", "true", "prix 😀"])
 def test_a_target_may_have_any_name(target: str, highway: Highway, tmp_path: Path) -> None:
-    lines = [f"size,{target}", *(f"{n},{3.5 * n}" for n in range(100))]
+    lines = [f"size,{target}", *(f"{n / 2},{3.5 * n + n % 3}" for n in range(100))]
     (tmp_path / "1.5.csv").write_text("\n".join(lines) + "\n")
     result = highway("train", "--data", "1.5.csv", "--target", target, *QUICK, "--learning-rate", 0.05, "--out", "run")
     assert result.returncode == 0, result.stderr
@@ -302,7 +302,7 @@ def array_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_train_refuses_own_data_in_a_sentence(arguments: list[str], sentence: str, highway: Highway, tmp_path: Path) -> None:
-    (tmp_path / "set.csv").write_text("size,price\n" + "".join(f"{n},{n * 1.5}\n" for n in range(200)))
+    (tmp_path / "set.csv").write_text("size,price\n" + "".join(f"{n / 2},{n * 1.5 + n % 3}\n" for n in range(200)))
     (tmp_path / "ragged.csv").write_text("size,price\n1,2\n3\n")
     (tmp_path / "gaps.csv").write_text("size,price\n1,2.5\n3,\n4,1.5\n")
     (tmp_path / "empty").mkdir()

@@ -83,7 +83,7 @@ def test_values_kinds_and_gaps(tmp_path: Path) -> None:
     assert table.column("town").texts is None
 
 
-@pytest.mark.parametrize("sign", [",", ";", "\t"])
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.csv.gz", "DATA.CSV", "data.tsv.gz"])
@@ -144,6 +144,11 @@ REFUSED = {
     "only a mark": ("\ufeff", "data.csv is empty: it should start with the column names"),
     "no rows": ("a,b\n", "data.csv has columns, but no rows"),
     "no header": ("5,0,0.5\n4,0,0.25\n", "data.csv has no header: it starts with numbers ('5', …) instead of column names"),
+    "no header, two numbers": (
+        "0.5,1.5,x\n1,2,y\n",
+        "data.csv has no header: its first line has numbers ('0.5', …) instead of column names",
+    ),
+    "no header, texts": ("M,5,0.5,7\nF,4,1,9\n", "add a header, or train with --no-header (data.header = false)"),
     "ragged": ("a,b,c,d,e\n" + "1,2,3,4,5\n" * 6 + "1,2,3,4\n", "data.csv, row 7: 4 fields, but the header has 5"),
     "too many fields": ("a,b\n1,2\n1,2,3\n", "data.csv, row 2: 3 fields, but the header has 2"),
     "nameless": ("a,,c\n1,2,3\n", "data.csv: column 2 has no name; give it one, or remove it"),
@@ -159,7 +164,6 @@ REFUSED = {
     "long field": ("a,b\n1," + "x" * (csv.field_size_limit() + 1) + "\n", "data.csv, line 2: field larger than field limit"),
     "infinite": ("a,b\n1,1\n2,-inf\n", "data.csv, row 2: 'b' is infinite; correct it or leave it empty"),
     "beyond floats": ("a,b\n1e999,1\n", "data.csv, row 1: 'a' is infinite; correct it or leave it empty"),
-    "only gaps": ("a,b\n1,\n2,?\n", "data.csv: the column 'b' has no values, only missing ones: remove it"),
     "columns": (",".join(f"c{number}" for number in range(10_001)), "data.csv is too large: 10,001 columns, the limit is 10,000"),
 }
 
@@ -227,7 +231,7 @@ def test_damaged_compression(tmp_path: Path) -> None:
 
 
 def test_rows_to_predict_for_may_have_columns_without_values(tmp_path: Path) -> None:
-    table = read_table(written(tmp_path, "n,c,y\n,,?\n"), training=False)
+    table = read_table(written(tmp_path, "n,c,y\n,,?\n"))
     assert table.column("n").missing().all()
     encoder = TableEncoder.fit(table_of(n=[1.0, 3.0], c=["a", "b"]))
     assert encoder.encode(table).tolist() == [[0, 0, 0]]
@@ -301,14 +305,11 @@ def test_parquet_in_several_pieces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ({"when": pa.array([0, 1], pa.timestamp("us"))}, "the column 'when' has the type timestamp[us], not number, string or boolean"),
-        ({"day": pa.array([0, 1], pa.date32())}, "the column 'day' has the type date32[day]"),
+        ({"long": pa.array([0, 1], pa.duration("us"))}, "the column 'long' has the type duration[us], not number, string, boolean or date"),
         ({"many": pa.array([[1], [2]])}, "the column 'many' has the type list<"),
         ({"raw": pa.array([b"x", b"y"])}, "the column 'raw' has the type binary"),
         ({"parts": pa.array([{"x": 1}, {"x": 2}])}, "the column 'parts' has the type struct<x: int64>"),
         ({"a": [1.0, math.inf]}, "data.parquet, row 2: 'a' is infinite"),
-        ({"a": [1, 2], "b": pa.nulls(2)}, "the column 'b' has no values, only missing ones"),
-        ({"a": [1, 2], "b": ["", "NA"]}, "the column 'b' has no values, only missing ones"),
         ({"a": pa.array([], pa.int64())}, "data.parquet has columns, but no rows"),
         ({"a": [1], " ": [2]}, "column 2 has no name"),
         (pa.table([[1], [2]], names=["a", "a"]), "2 columns have the name 'a'"),
@@ -515,9 +516,9 @@ def test_tables_that_cannot_be_learned_from() -> None:
     texts = [f"id{number}" for number in range(1001)]
     assert len(TableEncoder.fit(table_of(c=texts[:1000])).feature_names) == 1000
     for columns, sentence in (
-        ({"c": texts}, "data.csv: the column 'c' has 1,001 categories like 'id0', the limit is 1,000: remove it if it identifies rows"),
+        ({"c": texts}, "data.csv: the column 'c' has 1,001 categories like 'id0', the limit is 1,000: leave it out with --ignore c, or"),
         ({"c": [*map(str, range(1001)), "5 kg"]}, "data.csv: the column 'c' has 1,002 categories like '5 kg'"),
-        ({"a": [1.0, 2.0], "n": [None, None]}, "data.csv: the column 'n' has no values in the training rows: remove it"),
+        ({"n": [None, None]}, "data.csv: no column is left to predict from, without 'n' (no values); name columns to use with data.use"),
         ({"n": [-1e308, 1e308, 1e308]}, "data.csv: the column 'n' has values too large to standardise (1e+308): give it in another unit"),
     ):
         with pytest.raises(InputError) as caught:
@@ -605,7 +606,7 @@ def read_or_refuse(path: Path, content: bytes) -> None:
     assert "\n" not in sentence
     if table is not None:
         assert table.rows >= 1
-        assert all(len(column.values) == table.rows and not column.missing().all() for column in table.columns)
+        assert all(len(column.values) == table.rows for column in table.columns)
         assert all(np.isfinite(column.values[~column.missing()]).all() for column in table.columns if column.kind == "number")
     assert time.process_time() - start < 60, "it hangs"  # seconds of this process alone, whatever runs beside it
 

@@ -1,8 +1,9 @@
 """`highway data`."""
 
 import os
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -12,11 +13,16 @@ from highwaynet.cli.flags import texts_of, with_flags
 from highwaynet.cli.output import console, messages, print_json, print_table
 from highwaynet.data.catalogue import CATALOGUE
 
+if TYPE_CHECKING:
+    from highwaynet.data.column_report import ColumnReport
+    from highwaynet.data.record import DataRecord
+    from highwaynet.data.spec import DataSpec
+
 data_app = typer.Typer(name="data", help="The data sets.", no_args_is_help=True, rich_markup_mode=None)
 
 DATA_ROOT: Any = typer.Option(help="Folder of the built-in data sets; by default $HIGHWAYNET_DATA, else the user's cache folder.")
 JSON: Any = typer.Option("--json", help="Print the result as JSON.")
-DATA_FLAGS = ("data.target", "data.task", "data.resize", "data.colour", "data.skip_bad")
+DATA_FLAGS = ("data.target", "data.task", "data.header", "data.ignore", "data.use", "data.resize", "data.colour", "data.skip_bad")
 """Fields about user data; several commands have flags for them."""
 
 
@@ -127,15 +133,18 @@ def describe_command(
     as_json: Annotated[bool, JSON] = False,
     **flags: Any,
 ) -> None:
-    """Describe data: samples, classes, preprocessing, and how a run would divide them.
+    """Describe data: samples, classes, the columns of a table, preprocessing, and how a run would divide them.
 
     Example: highway data describe flowers/
+
+    Example: highway data describe prices.csv --target price
     """
     use_data_root(data_root)
     from highwaynet.cli.overrides import gather_spec
     from highwaynet.data.load import load_dataset
 
-    data = load_dataset(gather_spec(None, {"data.name": name} | texts_of(flags), [f"data.{text}" for text in settings or []]).data)
+    spec = gather_spec(None, {"data.name": name} | texts_of(flags), [f"data.{text}" for text in settings or []]).data
+    data = load_dataset(spec)
     record = data.preparation.record
     counts: dict[str, dict[str, int]] = {}
     for part, split in (("train", data.train), ("validation", data.validation), ("test", data.test)):
@@ -143,11 +152,16 @@ def describe_command(
             numbers = split.targets[split.rows].bincount(minlength=len(record.class_names)).tolist()
             counts[part] = dict(zip(record.class_names, numbers, strict=True))
     if as_json:
-        print_json(record.model_dump(exclude={"encoder"}) | {"classes": counts})
+        columns_there = {"columns": [asdict(column) for column in _columns(spec, record)]} if record.encoder else {}
+        print_json(record.model_dump(exclude={"encoder", "column_names"}) | {"classes": counts} | columns_there)
         return
     console.print(f"found {record.found}", soft_wrap=True)
     console.print(f"a sample is {'×'.join(map(str, record.input_shape))}; preprocessing: {', '.join(record.preprocessing) or 'none'}")
     console.print(f"{record.train:,} samples to train on, {record.validation:,} for validation, {record.test:,} for testing")
+    for line in record.notes:
+        console.print(line, soft_wrap=True)
+    if record.encoder:
+        _print_columns(_columns(spec, record))
     if counts:
         columns = [("class", "left"), *((part, "right") for part in counts)]
         print_table(columns, [[name, *(f"{counts[part][name]:,}" for part in counts)] for name in record.class_names])
@@ -155,6 +169,22 @@ def describe_command(
         console.print(
             f"target {record.target_name!r}: mean {record.target_mean:.4g}, standard deviation {record.target_std:.4g} (training samples)"
         )
+
+
+def _columns(spec: "DataSpec", record: "DataRecord") -> list["ColumnReport"]:
+    """Return what each column of a table is, and what becomes of it."""
+    from highwaynet.data.column_report import report_of
+    from highwaynet.data.table_files import read_table
+    from highwaynet.data.tables import TableEncoder
+
+    table = read_table(Path(spec.name), header=spec.header is not False)
+    encoder = TableEncoder.from_json(record.encoder or {})
+    return report_of(table, encoder, record.target_name, record.task, spec.ignore or ())
+
+
+def _print_columns(columns: list["ColumnReport"]) -> None:
+    headings = [("column", "left"), ("kind", "left"), ("gaps", "right"), ("distinct", "right"), ("becomes", "left")]
+    print_table(headings, [[found.name, found.kind, f"{found.gaps:,}", f"{found.distinct:,}", found.becomes] for found in columns])
 
 
 def _check_name(name: str) -> None:

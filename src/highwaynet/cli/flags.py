@@ -1,5 +1,6 @@
 """Flags that set fields of a run's spec: name, help and kind of a flag come from its field."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,12 +34,19 @@ def _size(text: str) -> str:
     return f"[{text.replace('x', ',')}]" if re.fullmatch(r"\d+x\d+", text) else text
 
 
+def _names(text: str) -> str:
+    return text if text.startswith("[") else json.dumps([name.strip() for name in text.split(",")], ensure_ascii=False)
+
+
 DIFFERENT = {
     "network.name": Flag("--network"),
     "network.depth": Flag(kind="INTEGER|auto", example=" auto tries several on validation data before the run starts."),
     "network.gate_bias": Flag(kind="NUMBER|auto"),
     "data.name": Flag("--data", "NAME|PATH"),
     "data.target": Flag(kind="COLUMN"),
+    "data.header": Flag("--no-header", value=lambda text: "false"),
+    "data.ignore": Flag(kind="COLUMNS", example=" For instance id,name.", value=_names),
+    "data.use": Flag(kind="COLUMNS", example=" For instance id,name.", value=_names),
     "data.resize": Flag(kind="HEIGHTxWIDTH", value=_size),
     "training.patience": Flag(kind="EPOCHS"),
     "training.checkpoint": Flag(kind="INTERVAL"),

@@ -63,7 +63,7 @@ class TrainingProgress(Watcher):
         if again:  # after a rewind
             return
         parts = f"{data.train:,} to train on, {data.validation:,} for validation, {data.test:,} for testing"
-        for text in (f"{self._title}, on {data.found} ({parts})", *self._notes):
+        for text in (f"{self._title}, on {data.found} ({parts})", *data.notes, *self._notes):
             self._say(text)
         if self._bar:
             self._bar.start()

@@ -1,6 +1,7 @@
 """The formats of user data: how each is recognised, and how it is read for training and for prediction."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from highwaynet.data.array_files import read_arrays, read_inputs
 from highwaynet.data.image_folder import SUFFIXES, ImageForm, images_below, is_image, looks_like_image_folder, read_images
 from highwaynet.data.record import DataRecord
 from highwaynet.data.sources import Source, source_of_arrays, source_of_image_folder, source_of_table
-from highwaynet.data.spec import DataSpec
+from highwaynet.data.spec import TABLES_ALONE, DataSpec
 from highwaynet.data.table_files import SHORT_SUFFIXES, TABLE_READERS, Table, read_table
 
 
@@ -32,9 +33,13 @@ def read_own(spec: DataSpec, path: Path) -> Source:
     """The user's own samples, for training; raises InputError if they have none of the formats."""
     if not path.exists():
         raise InputError(f"data.name = {str(path)!r}: there is no such file or folder, nor a built-in data set of this name")
-    match format_of(path):
+    form = format_of(path)
+    for field in TABLES_ALONE if form != "table" else ():
+        if (value := getattr(spec, field)) is not None:
+            raise InputError(f"data.{field} = {_plain(value)}: this is for tables, and {path} is none; leave it out")
+    match form:
         case "table":
-            return source_of_table(spec, read_table(path), path)
+            return source_of_table(spec, read_table(path, header=spec.header is not False), path)
         case "arrays":
             return source_of_arrays(read_arrays(path, spec.task))
         case "images" if looks_like_image_folder(path):
@@ -43,6 +48,10 @@ def read_own(spec: DataSpec, path: Path) -> Source:
         f"data.name = {str(path)!r}: neither a folder of class folders of images (PNG, JPEG, WebP), nor an .npz file or a folder of "
         f".npy files, nor a table ({', '.join(SHORT_SUFFIXES)})"
     )
+
+
+def _plain(value: Any) -> str:
+    return str(list(value) if isinstance(value, tuple) else value).replace("False", "false").replace("True", "true")
 
 
 def read_new_inputs(paths: list[Path], record: DataRecord) -> Iterator[tuple[list[str], NDArray[Any] | Table]]:
@@ -99,11 +108,27 @@ def _read_images(paths: list[Any], record: DataRecord) -> NDArray[Any]:
     return raw if record.full_scale == 255 else raw.astype(np.float32) * np.float32(record.full_scale / 255)
 
 
+def read_new_table(path: Path, record: DataRecord) -> Table:
+    """Read a table to predict for. If the training data had no header, it has none either, and may lack the target."""
+    names = record.column_names
+    table = read_table(path, header=not names)
+    if not names:
+        return table
+    rest = tuple(name for name in names if name != record.target_name)
+    if len(table.columns) not in {len(names), len(rest)}:
+        raise InputError(
+            f"{path} has {len(table.columns)} columns; the run was trained on a table of {len(names)} without a header "
+            f"({len(rest)} without the target)"
+        )
+    named = names if len(table.columns) == len(names) else rest
+    return replace(table, columns=tuple(replace(column, name=name) for column, name in zip(table.columns, named, strict=True)))
+
+
 def _read_rows(path: Path, record: DataRecord) -> NDArray[Any] | Table:
     if format_of(path) == "table":
         if record.kind != "table":
             raise InputError(f"{path}: the run was trained on {record.kind}, not on a table; give it a file of that form")
-        return read_table(path, training=False)
+        return read_new_table(path, record)
     if record.kind == "table":
         raise InputError(f"{path}: the run was trained on a table; give it a {either(SHORT_SUFFIXES)} file with the same columns")
     inputs = read_inputs(path)

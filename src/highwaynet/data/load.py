@@ -15,6 +15,8 @@ from highwaynet.base.errors import InputError
 from highwaynet.base.randomness import generator_for
 from highwaynet.base.specs import validated
 from highwaynet.data.catalogue import CATALOGUE
+from highwaynet.data.column_report import notes_of, summary_of
+from highwaynet.data.columns import recognise
 from highwaynet.data.dataset import Dataset, Split, as_tensor
 from highwaynet.data.division import divide
 from highwaynet.data.formats import read_own
@@ -59,12 +61,12 @@ def load_dataset(
     rows = _divided(source, spec)
     if preparation is None and parent is not None:
         preparation = _taken_over(source, spec, rows, parent)
-    encoder = _encoder(source, preparation, rows.train)
-    inputs = as_tensor(encoder.encode(source.table) if encoder and source.table else source.samples.inputs)
+    encoder = _encoder(source, spec, preparation, rows.train)
+    inputs = as_tensor(encoder.encode(source.table, lenient=True) if encoder and source.table else source.samples.inputs)
     if preparation is None:
         preparation = _prepare(source, spec, inputs, rows, encoder)
     else:
-        _check_unchanged(source, inputs, preparation.record)
+        _check_unchanged(source, inputs, preparation.record, _found(source, encoder))
     train = Split(inputs, _numbers(source.samples.targets, preparation.record), rows.train, preparation)
     validation = replace(train, rows=rows.validation) if len(rows.validation) else None
     test = replace(train, rows=rows.test)
@@ -99,7 +101,9 @@ def _taken_over(source: Source, spec: DataSpec, rows: "_Rows", parent: Preparati
     if spec.preprocessing not in {None, record.preprocessing}:
         there = list(record.preprocessing)
         raise InputError(f"data.preprocessing = {list(spec.preprocessing)}: the parent run has {there}; leave it out to use the parent's")
-    changes = {"found": source.found, "fingerprint": source.fingerprint(), "target_name": source.target_name, **counts}
+    encoder = TableEncoder.from_json(record.encoder) if record.encoder else None
+    about = {"found": _found(source, encoder), "column_names": source.column_names, "notes": _notes(source, encoder)}
+    changes = about | {"fingerprint": source.fingerprint(), "target_name": source.target_name, **counts}
     return Preparation(record.model_copy(update=changes), parent.preprocessing)
 
 
@@ -139,13 +143,24 @@ def _not_empty(field: str, share: float, rows: Tensor, targets: NDArray[Any]) ->
         )
 
 
-def _encoder(source: Source, preparation: Preparation | None, train: Tensor) -> TableEncoder | None:
+def _encoder(source: Source, spec: DataSpec, preparation: Preparation | None, train: Tensor) -> TableEncoder | None:
     """Return the encoder of a table, learned from its training rows or taken from the run; None for other data."""
     if source.table is None:
         return None
     if preparation is not None:
         return TableEncoder.from_json(preparation.record.encoder or {})
-    return TableEncoder.fit(source.table.select(train.numpy()))
+    rows = train.numpy()
+    table, targets = source.table.select(rows), source.samples.targets[rows]
+    return TableEncoder.fit(table, recognise(table, targets, source.task, rows=source.table.rows, use=spec.use or ()))
+
+
+def _found(source: Source, encoder: TableEncoder | None) -> str:
+    """Return the description of the data; for a table, with the columns that are used."""
+    return source.found if encoder is None else f"{source.found} with {summary_of(encoder)}; {source.asked}"
+
+
+def _notes(source: Source, encoder: TableEncoder | None) -> tuple[str, ...]:
+    return () if encoder is None or source.table is None else (*notes_of(encoder), *encoder.unreadable(source.table))
 
 
 def _prepare(source: Source, spec: DataSpec, inputs: Tensor, rows: _Rows, encoder: TableEncoder | None) -> Preparation:
@@ -167,7 +182,7 @@ def _prepare(source: Source, spec: DataSpec, inputs: Tensor, rows: _Rows, encode
         return (inputs.index_select(0, chosen) for chosen in rows.train.split(STATISTICS_BATCH))
 
     record = DataRecord(
-        found=source.found,
+        found=_found(source, encoder),
         kind=source.kind,
         task=source.task,
         fingerprint=source.fingerprint(),
@@ -180,6 +195,8 @@ def _prepare(source: Source, spec: DataSpec, inputs: Tensor, rows: _Rows, encode
         full_scale=source.full_scale,
         preprocessing=steps,
         encoder=encoder.to_json() if encoder else None,
+        column_names=source.column_names,
+        notes=_notes(source, encoder),
         train=len(rows.train),
         validation=len(rows.validation),
         test=len(rows.test),
@@ -187,13 +204,13 @@ def _prepare(source: Source, spec: DataSpec, inputs: Tensor, rows: _Rows, encode
     return Preparation(record, fit_preprocessing(steps, source.full_scale, batches))
 
 
-def _check_unchanged(source: Source, inputs: Tensor, record: DataRecord) -> None:
+def _check_unchanged(source: Source, inputs: Tensor, record: DataRecord, found: str) -> None:
     """Raise InputError if the data are not those of the run: its division would mix training and test samples."""
     now = (source.task, source.class_names, tuple(inputs.shape[1:]), source.fingerprint())
     if now != (record.task, record.class_names, record.input_shape, record.fingerprint):
         raise InputError(
             f"the data have changed since the run was trained: it used {record.found!r}, now it is "
-            f"{'the same with other contents' if source.found == record.found else repr(source.found)}; train again"
+            f"{'the same with other contents' if found == record.found else repr(found)}; train again"
         )
 
 

@@ -47,12 +47,16 @@ def source_in_memory(data: Any, spec: DataSpec) -> Source:
     """
     if isinstance(data, Source):
         return data
+    if spec.header is not None:
+        raise InputError("data.header: this is for .csv files; data in memory have the names of their columns; leave it out")
     if spec.target is not None:
         return source_of_table(spec, _with_target(data, spec.target) if _is_framed(data) else as_table(data), "data")
     if is_frame(data[0] if isinstance(data, tuple | list) and len(data) == 2 else data):
         data = data[0] if isinstance(data, tuple | list) else data
         names = ", ".join(map(str, _columns(data)))
         raise InputError(f"data: name the column of the data frame to predict, (frame, column); it has {names}")
+    if spec.ignore is not None or spec.use is not None:
+        raise InputError(f"data.{'use' if spec.ignore is None else 'ignore'}: this is for tables, and the data are arrays; leave it out")
     arrays = _named(data)
     where = {name: f"data[{name!r}]" if isinstance(data, Mapping) else name for name in arrays}
     stored = {name: as_array(array, where[name]) for name, array in arrays.items()}

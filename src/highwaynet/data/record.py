@@ -37,6 +37,10 @@ class DataRecord(Spec):
     """The steps, in order; data.safetensors has their statistics."""
     encoder: dict[str, Any] | None = None
     """How the columns of a table become features."""
+    column_names: tuple[str, ...] = ()
+    """Names of all columns of a table without a header, in order; new tables are read by position then."""
+    notes: tuple[str, ...] = ()
+    """What the rules made of the columns of a table, a line for each."""
     train: int
     """Number of training samples."""
     validation: int

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from highwaynet.base.errors import InputError
+from highwaynet.base.errors import InputError, unknown
 from highwaynet.data.array_files import ArrayData
 from highwaynet.data.catalogue import CATALOGUE, FASHION_NAMES
 from highwaynet.data.cifar import find_cifar, read_cifar
@@ -20,6 +20,7 @@ from highwaynet.data.names import Kind, LabelKind, Task
 from highwaynet.data.remote import REMOTE, content_digest
 from highwaynet.data.samples import Samples
 from highwaynet.data.spec import DataSpec
+from highwaynet.data.table_files import shown
 from highwaynet.data.tables import Table, split_target
 
 FINGERPRINT_ROWS = 64
@@ -41,6 +42,10 @@ class Source:
     full_scale: float = 1.0
     table: Table | None = None
     """The feature columns of a table; `samples` has no inputs then, because the encoding is learned from the training rows later."""
+    asked: str = ""
+    """Of a table: what is to be predicted; `found` does not say it, because what is said of its columns comes between them."""
+    column_names: tuple[str, ...] = ()
+    """All columns of a table without a header, in order."""
     target_name: str = "target"
     label_kind: LabelKind = "text"
     """Type of the class labels in the data."""
@@ -100,20 +105,49 @@ def _not_there(name: str, root: Path) -> InputError:
 
 
 def source_of_table(spec: DataSpec, table: Table, place: object) -> Source:
-    """Make a source from a table and the target column that the spec names; `place` is the name of the table in messages."""
+    """Make a source from a table and the columns that the spec names; `place` is the name of the table in messages."""
+    name = target_name(spec, table, place)
+    _check_columns(spec, table, name)
+    features, target = split_target(table, name, spec.task)
+    features = features.without(*(spec.ignore or ()))
+    if not features.columns:
+        ignored = ", except those in data.ignore" if spec.ignore else ""
+        raise InputError(f"{place} has no column besides the target {name!r}{ignored}")
+    samples = Samples(np.empty((table.rows, 0), np.float32), target.values)
+    whole = target.class_names and table.column(name).kind == "number"
+    kind: LabelKind = "whole number" if whole and all(map(str.isdecimal, target.class_names)) else "text"
+    return Source(
+        found=f"a table of {table.rows:,} rows",
+        kind="table",
+        task=target.task,
+        class_names=target.class_names,
+        samples=samples,
+        table=features,
+        asked=f"{_asked(target.task, target.class_names)}, target {name!r}",
+        target_name=name,
+        label_kind=kind,
+        column_names=tuple(column.name for column in table.columns) if spec.header is False else (),
+    )
+
+
+def target_name(spec: DataSpec, table: Table, place: object) -> str:
+    """Return the name of the column to predict; raises InputError if the spec names none."""
     if spec.target is None:
         names = ", ".join(column.name for column in table.columns)
-        raise InputError(f"data.target: choose with --target which column of {place} to predict; it has {names}")
-    features, target = split_target(table, spec.target, spec.task)
-    if not features.columns:
-        raise InputError(f"{place} has no column besides the target {spec.target!r}")
-    numbers = sum(column.kind == "number" for column in features.columns)
-    columns = f"{numbers} number and {len(features.columns) - numbers} category columns"
-    found = f"a table of {table.rows:,} rows with {columns}; {_asked(target.task, target.class_names)}, target {spec.target!r}"
-    samples = Samples(np.empty((table.rows, 0), np.float32), target.values)
-    whole = target.class_names and table.column(spec.target).kind == "number"
-    kind: LabelKind = "whole number" if whole and all(map(str.isdecimal, target.class_names)) else "text"
-    return Source(found, "table", target.task, target.class_names, samples, table=features, target_name=spec.target, label_kind=kind)
+        last = ", or last" if spec.header is False else ""
+        raise InputError(f"data.target: choose with --target which column of {place} to predict; it has {names}{last}")
+    return table.columns[-1].name if spec.target == "last" and spec.header is False else spec.target
+
+
+def _check_columns(spec: DataSpec, table: Table, target: str) -> None:
+    """Raise InputError if the spec names columns that do not exist, or the target as one to ignore or use."""
+    known = [column.name for column in table.columns]
+    for field in ("ignore", "use"):
+        for name in getattr(spec, field) or ():
+            if name not in known:
+                raise InputError(f"data.{field}: {unknown(f'column of {table.source}', name, known)}")
+            if name == target:
+                raise InputError(f"data.{field}: {shown(name)} is the target; name other columns")
 
 
 def source_of_arrays(arrays: ArrayData) -> Source:

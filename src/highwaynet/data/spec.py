@@ -16,7 +16,8 @@ Pixels = Annotated[int, Field(ge=1, le=4096)]
 OWN_DATA_DEFAULTS = {"validation": 0.1, "test": 0.2}
 IN_MEMORY = "memory"
 """The name of data that are given in memory."""
-OWN_DATA_ALONE = ("target", "task", "resize", "colour", "skip_bad", "test")
+TABLES_ALONE = ("header", "ignore", "use")
+OWN_DATA_ALONE = ("target", "task", *TABLES_ALONE, "resize", "colour", "skip_bad", "test")
 
 
 class DataSpec(Spec):
@@ -32,10 +33,19 @@ class DataSpec(Spec):
     """Which labels of cifar-100: fine (100 classes, the default) or coarse (20)."""
 
     target: str | None = None
-    """The column of a table to predict."""
+    """The column of a table to predict; without a header, also last."""
 
     task: Task | None = None
     """classification or regression; by default it follows from the targets. Only for your own data."""
+
+    header: bool | None = None
+    """Without a header (false), the first line of a .csv table is data, and its columns are named column-1, column-2, …"""
+
+    ignore: Annotated[tuple[str, ...], Field(strict=False)] | None = None
+    """Columns of a table to leave out."""
+
+    use: Annotated[tuple[str, ...], Field(strict=False)] | None = None
+    """Columns of a table to use although a rule would leave them out: as identifiers, free text, constants or copies of the target."""
 
     resize: Annotated[tuple[Pixels, Pixels], Field(strict=False)] | None = None
     """Height and width to which the images of a folder are resized, for instance [32, 32]. Required if they differ in size."""
@@ -109,6 +119,8 @@ class DataSpec(Spec):
         for field in OWN_DATA_ALONE:
             if self.built_in and getattr(self, field) is not None:
                 raise ValueError(f"data.{field} = {getattr(self, field)!r}: this is for your own data; {self.name} is built in")
+        if both := set(self.ignore or ()) & set(self.use or ()):
+            raise ValueError(f"data.ignore and data.use: both name the column {min(both)!r}; choose one of them")
         if self.preprocessing is not None and len(set(self.preprocessing)) < len(self.preprocessing):
             raise ValueError(f"data.preprocessing = {list(self.preprocessing)}: each step can occur only once")
         return self

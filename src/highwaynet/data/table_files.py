@@ -11,10 +11,11 @@ import re
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from highwaynet.base.errors import HighwayError, InputError, unknown
 from highwaynet.base.files import cannot, read_bytes
 from highwaynet.base.text import either
+from highwaynet.data.delimiters import delimiter_of
 
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"})
 BOOLEANS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
@@ -46,10 +48,32 @@ class Column:
     """(rows,): float64 with NaN for missing, or objects: str with None for missing."""
     texts: NDArray[Any] | None = None
     """The cells of a number column as written (01, 1.50), in case they were categories in training; None if the file stores numbers."""
+    commas: bool = False
+    """Whether its cells may have decimal commas, because another sign separates them."""
+    fixed: bool = False
+    """Whether the file says that its values are categories, even if all of them are numbers."""
 
     def missing(self) -> NDArray[np.bool_]:
         """Return a mask (rows,) of the missing values."""
         return np.array(np.isnan(self.values) if self.kind == "number" else [text is None for text in self.values], dtype=np.bool_)
+
+    def written(self) -> list[str | None]:
+        """Return its cells as texts, None for missing."""
+        cells = self.values if self.kind == "category" else self.texts
+        return [written_form(value) for value in self.values] if cells is None else cells.tolist()
+
+    def retyped(self) -> "Column":
+        """Return a category column as numbers if all its cells are; a text in rows that were not selected has made it a category column."""
+        if self.kind == "number" or self.fixed:
+            return self
+        cells = _decimal_points(self.values.tolist()) if self.commas else self.values
+        values = np.empty(len(cells))  # (rows,)
+        for row, text in enumerate(cells):
+            number = number_in(text)
+            if number is None or math.isinf(number):
+                return self
+            values[row] = number
+        return self if np.isnan(values).all() else replace(self, kind="number", values=values, texts=self.values)
 
 
 @dataclass(frozen=True)
@@ -73,33 +97,35 @@ class Table:
         chosen = (replace(old, values=old.values[rows], texts=None if old.texts is None else old.texts[rows]) for old in self.columns)
         return Table(tuple(chosen), len(rows), self.source)
 
-    def without(self, name: str) -> "Table":
-        """Return the table without this column."""
-        removed = self.column(name)
-        return replace(self, columns=tuple(column for column in self.columns if column is not removed))
+    def without(self, *names: str) -> "Table":
+        """Return the table without these columns."""
+        removed = {self.column(name).name for name in names}
+        return replace(self, columns=tuple(column for column in self.columns if column.name not in removed))
 
 
-def read_table(path: Path, *, training: bool = True) -> Table:
-    """Read a table: .csv, .tsv, .csv.gz or .tsv.gz with a header, or .parquet.
+def read_table(path: Path, *, header: bool = True) -> Table:
+    """Read a table: .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
 
-    Text files are UTF-8. The delimiter is the most frequent of tab, semicolon and comma in the header. Empty lines, and white space around
-    cells, are ignored. A cell is missing if it is empty or NA, N/A, NaN, nan, null, NULL, None or ?. If all other cells of a column are
-    numbers, it is a number column, otherwise a category column; True and TRUE become the category true, likewise false. Strings in
-    Parquet are treated in the same way; its dictionaries and booleans are categories, and unnamed index columns of pandas are left out.
+    Text files are UTF-8; `delimiters.py` says how their delimiter is found. Empty lines, and white space around cells, are ignored. A
+    cell is missing if it is empty or NA, N/A, NaN, nan, null, NULL, None or ?. If all other cells of a column are numbers, it is a number
+    column, otherwise a category column; True and TRUE become the category true, likewise false. Strings in Parquet are treated in the
+    same way; its dictionaries and booleans are categories, its dates and times texts. Unnamed index columns of pandas are left out of
+    Parquet, and called index in text files.
+
+    Args:
+        path: The file.
+        header: Whether the first line has the column names; without it, they are column-1, column-2, …
 
     Raises:
-        InputError: If the file cannot be read as a table or, with `training`, a column has no values.
+        InputError: If the file cannot be read as a table.
         HighwayError: If a Parquet file is to be read and pyarrow is not installed.
     """
     reader = next((reader for suffix, reader in TABLE_READERS.items() if path.name.lower().endswith(suffix)), None)
     if reader is None:
         raise InputError(f"{path} is not a table: its name should end in {either(TABLE_READERS)}")
-    table = reader(path)
+    table = reader(path, header)
     if table.rows == 0:
         raise InputError(f"{path} has columns, but no rows: add some")
-    for column in table.columns if training else ():
-        if column.missing().all():
-            raise InputError(f"{path}: the column {shown(column.name)} has no values, only missing ones: remove it")
     return table
 
 
@@ -166,30 +192,31 @@ def _decompressed(path: Path) -> bytes:
     return whole.getvalue()
 
 
-def _read_text(path: Path) -> Table:
+def _read_text(path: Path, header: bool) -> Table:
     content = _decompressed(path) if path.name.lower().endswith(".gz") else _content(path)
     if (nul := content.find(b"\0")) >= 0:
         raise InputError(f"cannot read {path}: byte {nul} is NUL, which text cannot contain; save the table as CSV in UTF-8")
     stream = io.BytesIO(content)
     stream.seek(3 if content.startswith(b"\xef\xbb\xbf") else 0)
-    # Delimiters in quotes do not count, and the first mebibyte of a header is enough.
-    header = re.sub(rb'"[^"]*"', b"", content[stream.tell() : 2**20]).strip(b"\r\n").splitlines()[:1]
-    delimiter = max("\t;,", key=lambda sign: b"".join(header).count(sign.encode()))
-    reader = csv.reader(_lines(path, io.TextIOWrapper(stream, encoding="utf-8", newline="")), delimiter=delimiter, strict=True)
+    delimiter = delimiter_of(content[stream.tell() :], header=header)
+    lines = _lines(path, io.TextIOWrapper(stream, encoding="utf-8", newline=""))
+    if delimiter == " ":
+        lines = (line.strip(" \r\n") + "\n" for line in lines)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=delimiter == " ")
     try:
         fields = next(filter(None, reader), [])
-        _refuse_data(path, fields)
-        names = _names(path, fields)
-        cells = _cells(path, reader, len(names))
+        if header:
+            _refuse_data(path, fields)
+        names = _names(path, _with_index(fields) if header else [f"column-{number}" for number in range(1, len(fields) + 1)])
+        cells = _cells(path, reader if header else chain([fields], reader), len(names), "header" if header else "first line")
     except UnicodeDecodeError as error:
         place = stream.tell() - len(error.object) + error.start
         raise InputError(f"cannot read {path}: it is not UTF-8 text (byte {place}); save the table as CSV in UTF-8") from error
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {error}; is a quotation mark wrong?") from error
-    if delimiter != ",":
-        cells = [_decimal_points(column) for column in cells]
-    columns = (_typed(path, name, texts) for name, texts in zip(names, cells, strict=True))
-    return Table(tuple(columns), len(cells[0]), str(path))
+    commas = delimiter != ","
+    columns = (_typed(path, name, _decimal_points(texts) if commas else texts) for name, texts in zip(names, cells, strict=True))
+    return Table(tuple(replace(column, commas=commas) for column in columns), len(cells[0]), str(path))
 
 
 def _lines(path: Path, text: TextIO) -> Iterator[str]:
@@ -200,11 +227,23 @@ def _lines(path: Path, text: TextIO) -> Iterator[str]:
 
 
 def _refuse_data(path: Path, fields: Sequence[str]) -> None:
-    if fields and all(NUMBER.fullmatch(field.strip()) for field in fields):
-        numbers = [float(field) for field in fields]
-        # Columns may be named by years or wavelengths, in ascending or descending order; a row of data rarely looks like that.
-        if len(set(numbers)) < len(numbers) or numbers not in (sorted(numbers), sorted(numbers, reverse=True)):
-            raise InputError(f"{path} has no header: it starts with numbers ({shown(fields[0])}, …) instead of column names; add a header")
+    written = [field for field in fields if NUMBER.fullmatch(field.strip())]
+    numbers = [float(field) for field in written]
+    # Columns may be named by years or wavelengths, in ascending or descending order; a row of data rarely looks like that.
+    ordered = len(set(numbers)) == len(numbers) and numbers in (sorted(numbers), sorted(numbers, reverse=True))
+    few = len(numbers) < 3 and not all(number.is_integer() for number in numbers)
+    if not ordered or few or min(numbers, default=0) < 0:
+        place = "it starts with" if len(written) == len(fields) else "its first line has"
+        raise InputError(
+            f"{path} has no header: {place} numbers ({shown(written[0])}, …) instead of column names; "
+            "add a header, or train with --no-header (data.header = false)"
+        )
+
+
+def _with_index(fields: list[str]) -> list[str]:
+    """Name the first column index if it has no name, as pandas writes it."""
+    nameless = len(fields) > 1 and not fields[0].strip() and "index" not in fields
+    return ["index", *fields[1:]] if nameless else fields
 
 
 def _names(path: Path, fields: Sequence[str]) -> list[str]:
@@ -221,13 +260,13 @@ def _names(path: Path, fields: Sequence[str]) -> list[str]:
     return names
 
 
-def _cells(path: Path, reader: Iterator[list[str]], width: int) -> list[list[str | None]]:
+def _cells(path: Path, reader: Iterable[list[str]], width: int, first: str) -> list[list[str | None]]:
     """Read the cells of each column."""
     columns: list[list[str | None]] = [[] for _ in range(width)]
     cell = lru_cache(2**14)(_cell)  # faster, and equal cells share their memory
     for row, fields in enumerate(filter(None, reader), 1):
         if len(fields) != width:
-            raise InputError(f"{path}, row {row}: {len(fields)} fields, but the header has {width}; correct the row")
+            raise InputError(f"{path}, row {row}: {len(fields)} fields, but the {first} has {width}; correct the row")
         if row * width > MOST_CELLS:
             raise too_large(path, f"more than {row - 1:,} rows of {width:,} cells", MOST_CELLS)
         for column, written in zip(columns, fields, strict=True):
@@ -248,10 +287,12 @@ def _cell(written: str) -> str | None:
     return None if text in MISSING else BOOLEANS.get(text, text)
 
 
-def number_in(text: str | None) -> float | None:
-    """Return the number in a cell: NaN if it is missing, None if it is not a number."""
+def number_in(text: str | None, *, commas: bool = False) -> float | None:
+    """Return the number in a cell: NaN if it is missing, None if it is not a number; with `commas`, it may have a decimal comma."""
     if text is None:
         return math.nan
+    if commas and DECIMAL_COMMA.fullmatch(text):
+        text = text.replace(",", ".")
     return float(text) if NUMBER.fullmatch(text) else None
 
 
@@ -278,7 +319,9 @@ def _number_column(path: Path, name: str, values: NDArray[np.float64], texts: ND
     return Column(name, "number", values, texts)
 
 
-def _read_parquet(path: Path) -> Table:
+def _read_parquet(path: Path, header: bool) -> Table:
+    if not header:
+        raise InputError(f"data.header = false: {path} is a Parquet file, which has the names of its columns; leave out --no-header")
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
@@ -314,7 +357,11 @@ def _arrow_kind(types: Any, path: Path, field: Any) -> str:
         return "category"
     if str(kind) in strings:
         return "string"
-    raise InputError(f"{path}: the column {shown(field.name)} has the type {kind}, not number, string or boolean; convert or remove it")
+    if types.is_date(kind) or types.is_timestamp(kind) or types.is_time(kind):
+        return "date"
+    raise InputError(
+        f"{path}: the column {shown(field.name)} has the type {kind}, not number, string, boolean or date; convert or remove it"
+    )
 
 
 def _arrow_column(arrow: Any, path: Path, name: str, kind: str, stored: Any) -> Column:
@@ -325,10 +372,12 @@ def _arrow_column(arrow: Any, path: Path, name: str, kind: str, stored: Any) -> 
         coded = chunk if arrow.types.is_dictionary(chunk.type) else chunk.cast(arrow.string()).dictionary_encode()
         known = [None if text is None else _cell(text) for text in coded.dictionary.to_pylist()]
         texts += [None if place is None else known[place] for place in coded.indices.to_pylist()]
-    return _typed(path, name, texts) if kind == "string" else Column(name, "category", np.array(texts, dtype=object))
+    if kind == "string":
+        return _typed(path, name, texts)
+    return Column(name, "category", np.array(texts, dtype=object), fixed=True)
 
 
-TABLE_READERS: dict[str, Callable[[Path], Table]] = {
+TABLE_READERS: dict[str, Callable[[Path, bool], Table]] = {
     ".csv": _read_text,
     ".tsv": _read_text,
     ".csv.gz": _read_text,

@@ -5,8 +5,9 @@ Messages count rows from 1, without the header.
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,6 +16,8 @@ from pydantic import Field, ValidationError, field_validator
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
+from highwaynet.data.columns import ColumnKind, Reason, Recognised
+from highwaynet.data.dates import DateForm, days_in
 from highwaynet.data.names import Task
 from highwaynet.data.table_files import NUMBER, Column, Table, number_in, read_table, shown, too_large, written_form
 
@@ -103,8 +106,34 @@ class _CategoryRule(Spec):
         return [f"{self.name} = {category}" for category in self.categories] + [f"{self.name} is missing"] * self.gaps
 
 
+class _DateRule(Spec):
+    kind: Literal["date"] = "date"
+    name: str
+    form: DateForm
+    assumed: bool
+    mean: float
+    std: Annotated[float, Field(gt=0)]
+    gaps: bool
+
+    @property
+    def features(self) -> list[str]:
+        return [self.name] + [f"{self.name} is missing"] * self.gaps
+
+
+Rule = _NumberRule | _CategoryRule | _DateRule
+
+
+class LeftOut(Spec):
+    """A column that no feature comes from."""
+
+    name: str
+    kind: ColumnKind
+    reason: Reason
+
+
 class _Rules(Spec):
-    columns: Annotated[tuple[Annotated[_NumberRule | _CategoryRule, Field(discriminator="kind")], ...], Field(min_length=1)]
+    columns: Annotated[tuple[Annotated[Rule, Field(discriminator="kind")], ...], Field(min_length=1)]
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,31 +141,54 @@ class TableEncoder:
     """Converts the columns of a table to features for a network, by rules that are learned from the training rows.
 
     A number column becomes one feature: (value − mean) / standard deviation of the training rows, 0 if the value is missing. A constant
-    column is only centred. A category column becomes one feature for each category of the training rows, in sorted order: 1 in rows of
-    this category, otherwise 0; rows of other categories have only zeros. If the training rows have gaps in a column, a feature `NAME is
-    missing` follows: 1 in gaps, otherwise 0. The features of a row depend only on that row: if a column has another kind than in
-    training, its cells are used as they are written.
+    column is only centred. A date becomes a number, the days since 1970. A category column becomes one feature for each category of the
+    training rows, in sorted order: 1 in rows of this category, otherwise 0; rows of other categories have only zeros. If the training
+    rows have gaps in a column, a feature `NAME is missing` follows: 1 in gaps, otherwise 0. The features of a row depend only on that
+    row: if a column has another kind than in training, its cells are used as they are written.
     """
 
-    rules: tuple[_NumberRule | _CategoryRule, ...]
+    rules: tuple[Rule, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
     @classmethod
-    def fit(cls, table: Table) -> "TableEncoder":
-        """Learn the rules from training rows without the target; raises InputError for columns without values or over 1000 categories."""
-        if not table.columns:
-            raise InputError(f"{table.source} has no columns to predict from")
-        return cls(tuple(_fitted(column, table.source) for column in table.columns))
+    def fit(cls, train: Table, found: Sequence[Recognised] | None = None) -> "TableEncoder":
+        """Learn the rules from training rows without the target.
+
+        Args:
+            train: The training rows.
+            found: What each of their columns is, from `recognise`; by default numbers, or else categories, and all of them are used.
+
+        Raises:
+            InputError: If no column is left, or one has over 1000 categories or values that are too large.
+        """
+        if not train.columns:
+            raise InputError(f"{train.source} has no columns to predict from")
+        columns = [column.retyped() for column in train.columns]
+        if found is None:
+            found = [Recognised(column.name, column.kind, "no values" if column.missing().all() else None) for column in columns]
+        rules = [_fitted(column, seen, train.source) for column, seen in zip(columns, found, strict=True) if seen.reason is None]
+        left_out = tuple(LeftOut(name=seen.name, kind=seen.kind, reason=seen.reason) for seen in found if seen.reason is not None)
+        if not rules:
+            why = ", ".join(f"{shown(column.name)} ({column.reason})" for column in left_out[:5]) + (", …" if len(left_out) > 5 else "")
+            raise InputError(
+                f"{train.source}: no column is left to predict from, without {why}; name columns to use with data.use or --use"
+            )
+        return cls(tuple(rules), left_out)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The name of each feature."""
         return tuple(name for rule in self.rules for name in rule.features)
 
-    def encode(self, table: Table) -> NDArray[np.float32]:
-        """Return features (rows, features); ignores columns that training did not have.
+    def encode(self, table: Table, *, lenient: bool = False) -> NDArray[np.float32]:
+        """Return features (rows, features); ignores columns that training did not have, or did not use.
+
+        Args:
+            table: The rows.
+            lenient: Whether cells that are no numbers or dates, in columns that were in training, count as missing.
 
         Raises:
-            InputError: If a column is missing, or has texts where the training data had numbers.
+            InputError: If a column is missing or, unless `lenient`, has texts where the training data had numbers or dates.
         """
         if (size := table.rows * len(self.feature_names)) > MOST_ENCODED:
             raise too_large(table.source, f"{size:,} numbers after encoding", MOST_ENCODED)
@@ -145,85 +197,124 @@ class TableEncoder:
         for rule in self.rules:
             if (column := columns.get(rule.name)) is None:
                 raise InputError(f"{table.source} has no column {shown(rule.name)}, which the training data had: add it")
-            if isinstance(rule, _NumberRule):
-                features[:, start] = _standardised(rule, column, table.source)
-            else:
+            if isinstance(rule, _CategoryRule):
                 rows, places = _known(rule, column)
                 features[rows, start + places] = 1
+                missing = column.missing()
+            else:
+                values, wrong = _numbers(rule, column)
+                if wrong.any() and not lenient:
+                    raise _unexpected(rule, column, int(wrong.argmax()), table.source)
+                features[:, start], missing = _standardised(rule, values, table.source), np.isnan(values)
             start += len(rule.features)
             if rule.gaps:
-                features[:, start - 1] = column.missing()
+                features[:, start - 1] = missing
         return features
+
+    def unreadable(self, table: Table) -> list[str]:
+        """Return a sentence for each column in which `encode` with `lenient` counts cells as missing."""
+        found = []
+        for rule in self.rules:
+            column = table.column(rule.name)
+            if isinstance(rule, _CategoryRule) or (column.kind == "number" and rule.kind == "number"):
+                continue
+            _, wrong = _numbers(rule, column)
+            if count := int(wrong.sum()):
+                first = f"first {shown(column.written()[wrong.argmax()] or '')} in row {wrong.argmax() + 1}"
+                what = f"is not a {rule.kind}" if count == 1 else f"are not {rule.kind}s"
+                found.append(
+                    f"column {shown(rule.name)}: {count:,} {'cell' if count == 1 else 'cells'} outside the training rows {what} "
+                    f"({first}), and {'counts' if count == 1 else 'count'} as missing"
+                )
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Return the rules as values for JSON, which keeps floats exactly."""
-        return _Rules(columns=self.rules).model_dump(mode="json")
+        unused = set() if self.left_out else {"left_out"}
+        return _Rules(columns=self.rules, left_out=self.left_out).model_dump(mode="json", exclude=unused)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TableEncoder":
         """Make the encoder from the values of `to_json`; raises InputError if they are damaged."""
         damaged = "the description of the table's columns is damaged ({}): train again"
         try:
-            rules = _Rules.model_validate_json(json.dumps(values)).columns
+            stored = _Rules.model_validate_json(json.dumps(values))
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
             raise InputError(damaged.format(" ".join(f"{place}: {first['msg']}".split()))) from error
         except (TypeError, ValueError, RecursionError) as error:
             raise InputError(damaged.format("not valid JSON values")) from error
-        if len({rule.name for rule in rules}) < len(rules):
+        names = [column.name for column in (*stored.columns, *stored.left_out)]
+        if len(set(names)) < len(names):
             raise InputError(damaged.format("two columns have the same name"))
-        return cls(rules)
+        return cls(stored.columns, stored.left_out)
 
 
-def _fitted(column: Column, source: str) -> _NumberRule | _CategoryRule:
+def _fitted(column: Column, seen: Recognised, source: str) -> Rule:
     where, present = f"{source}: the column {shown(column.name)}", column.values[~column.missing()]
     gaps = len(present) < len(column.values)
-    if not len(present):
-        raise InputError(f"{where} has no values in the training rows: remove it")
-    if column.kind == "category":
+    if column.kind == "category" and seen.form is None:
         categories = sorted(set(present))
         if len(categories) > MOST_CATEGORIES:
             odd = next((text for text in categories if not NUMBER.fullmatch(text)), categories[0])
-            advice = "remove it if it identifies rows, correct it if it should be numbers only"
+            advice = f"leave it out with --ignore {quote(column.name)}, or correct it if it should be numbers only"
             raise InputError(f"{where} has {len(categories):,} categories like {shown(odd)}, the limit is {MOST_CATEGORIES:,}: {advice}")
         return _CategoryRule(name=column.name, categories=tuple(categories), gaps=gaps)
-    if present.min() == present.max():  # with rounding, the deviation of equal values may not be 0
-        return _NumberRule(name=column.name, mean=float(present[0]), std=1.0, gaps=gaps)
+    if seen.form is not None:
+        present = np.array([days_in(text, seen.form) for text in present], dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, std = float(present.mean()), float(present.std()) or 1.0
+    if present.min() == present.max():  # with rounding, the deviation of equal values may not be 0
+        mean, std = float(present[0]), 1.0
     if not math.isfinite(std):
         raise InputError(f"{where} has values too large to standardise ({np.abs(present).max():g}): give it in another unit")
+    if seen.form is not None:
+        return _DateRule(name=column.name, form=seen.form, assumed=seen.assumed, mean=mean, std=std, gaps=gaps)
     return _NumberRule(name=column.name, mean=mean, std=std, gaps=gaps)
 
 
-def _standardised(rule: _NumberRule, column: Column, source: str) -> NDArray[np.float32]:
-    where = f"{source}, column {shown(rule.name)}, row"
-    values = column.values  # (rows,)
-    if column.kind == "category":
-        values = np.empty(len(column.values))
-        for row, text in enumerate(column.values):
-            number = number_in(text)
-            if number is None or math.isinf(number):
-                raise InputError(f"{where} {row + 1}: {shown(text)} where the training data had numbers; correct it or leave it empty")
+def _numbers(rule: _NumberRule | _DateRule, column: Column) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the values of a column (rows,), NaN for gaps and for cells that are no numbers or dates, and a mask of the latter."""
+    values, wrong = column.values, np.zeros(len(column.values), np.bool_)
+    if isinstance(rule, _NumberRule) and column.kind == "number":
+        return values, wrong
+    values = np.full(len(column.values), np.nan)
+    for row, text in enumerate(column.written()):
+        if text is None:
+            continue
+        number = days_in(text, rule.form) if isinstance(rule, _DateRule) else number_in(text, commas=column.commas)
+        if number is None or math.isinf(number):
+            wrong[row] = True
+        else:
             values[row] = number
+    return values, wrong
+
+
+def _unexpected(rule: _NumberRule | _DateRule, column: Column, row: int, source: str) -> InputError:
+    form = f", {rule.form}" if isinstance(rule, _DateRule) and rule.form != "time" else ""
+    had = f"{rule.kind}s{form}"
+    cell = shown(column.written()[row] or "")
+    return InputError(
+        f"{source}, column {shown(rule.name)}, row {row + 1}: {cell} where the training data had {had}; correct it or leave it empty"
+    )
+
+
+def _standardised(rule: _NumberRule | _DateRule, values: NDArray[np.float64], source: str) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         scaled = np.where(np.isnan(values), 0.0, (values - rule.mean) / rule.std).astype(np.float32)
     if (far := np.isinf(scaled)).any():
-        raise InputError(
-            f"{where} {far.argmax() + 1}: {values[far.argmax()]:g} is too far from the training data; correct it or leave it empty"
-        )
+        row = int(far.argmax())
+        where = f"{source}, column {shown(rule.name)}, row {row + 1}"
+        raise InputError(f"{where}: {values[row]:g} is too far from the training data; correct it or leave it empty")
     return scaled
 
 
 def _known(rule: _CategoryRule, column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows whose category occurs in the training data, and the index of that category."""
     places: dict[str | None, int] = {category: place for place, category in enumerate(rule.categories)}
-    texts: Iterable[str | None] = column.values
-    if column.kind == "number":
-        texts = map(written_form, column.values) if column.texts is None else column.texts
     found = []
-    for row, text in enumerate(texts):
+    for row, text in enumerate(column.written()):
         if text is None:
             continue
         place = places.get(text)

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import as_tensor
-from highwaynet.data.formats import read_pictures
+from highwaynet.data.formats import read_new_table, read_pictures
 from highwaynet.data.memory import as_array, as_table, is_frame
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
-from highwaynet.data.table_files import Table, read_table
+from highwaynet.data.table_files import Table
 from highwaynet.data.tables import TableEncoder
 from highwaynet.networks.network import Network
 from highwaynet.runs.checkpoints import AVERAGE, FINAL, START, checksum
@@ -114,7 +114,7 @@ class TrainedModel:
         if isinstance(inputs, Table):
             table = inputs
         elif isinstance(inputs, str | Path):
-            table = read_table(Path(inputs), training=False)
+            table = read_new_table(Path(inputs), self.data)
         elif isinstance(inputs, Mapping) or is_frame(inputs):
             table = as_table(inputs)
         else:

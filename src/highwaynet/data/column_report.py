@@ -1,0 +1,120 @@
+"""What becomes of the columns of a table, in words. Does not import torch."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from shlex import quote
+
+from highwaynet.data.columns import ColumnKind, Reason, kind_of
+from highwaynet.data.dates import DateForm
+from highwaynet.data.names import Task
+from highwaynet.data.table_files import NUMBER, Column, Table, shown
+from highwaynet.data.tables import TableEncoder
+
+MOST_NAMES = 10
+"""A line names this many columns."""
+FEW_TEXTS = 0.1
+"""Categories that are texts only up to this share were probably meant as numbers."""
+WHY: dict[Reason, str] = {
+    "identifier": "identifies rows",
+    "free text": "is free text",
+    "constant": "is the same in all training rows",
+    "no values": "has no values in the training rows",
+    "copy of the target": "determines the target exactly, as a copy does",
+}
+WHY_SEVERAL: dict[Reason, str] = {
+    "identifier": "identify rows",
+    "free text": "are free text",
+    "constant": "are the same in all training rows",
+    "no values": "have no values in the training rows",
+    "copy of the target": "determine the target exactly, as copies do",
+}
+FORMS: dict[DateForm, str] = {
+    "year first": "days since 1970",
+    "day first": "days since 1970, read as day/month/year",
+    "month first": "days since 1970, read as month/day/year",
+    "time": "fractions of a day",
+}
+
+
+@dataclass(frozen=True)
+class ColumnReport:
+    """One column of a table: what it is and what becomes of it."""
+
+    name: str
+    kind: ColumnKind
+    gaps: int
+    """Rows without a value."""
+    distinct: int
+    """Different values."""
+    features: int
+    """Number of features that come from it."""
+    becomes: str
+    """What becomes of it, in words."""
+
+
+def notes_of(encoder: TableEncoder) -> tuple[str, ...]:
+    """Return a line for each rule that left out columns, for each way to read dates, and for each column of numbers with a few texts."""
+    lines = []
+    for reason in WHY:
+        names = [column.name for column in encoder.left_out if column.reason == reason]
+        if names:
+            keep = "" if reason == "no values" else f"; --use {quote(','.join(names[:MOST_NAMES]))} keeps {_it(names)}"
+            lines.append(f"left out {_columns(names)}, which {(WHY if len(names) == 1 else WHY_SEVERAL)[reason]}{keep}")
+    for form, meaning in FORMS.items():
+        for assumed in (False, True):
+            names = [rule.name for rule in encoder.rules if rule.kind == "date" and (rule.form, rule.assumed) == (form, assumed)]
+            if names:
+                what, doubt = ("time", "") if form == "time" else ("date", " (no day after the 12th decides it)" if assumed else "")
+                plural = f"is a {what}" if len(names) == 1 else f"are {what}s"
+                lines.append(f"{_columns(names)} {plural}, used as {meaning}{doubt}")
+    for rule in encoder.rules:
+        texts = [text for text in rule.categories if not NUMBER.fullmatch(text)] if rule.kind == "category" else []
+        if rule.kind == "category" and 0 < len(texts) <= FEW_TEXTS * len(rule.categories):
+            lines.append(f"column {shown(rule.name)} has texts like {shown(texts[0])} among numbers, so that it is used as categories")
+    return tuple(lines)
+
+
+def _columns(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return f"{'column' if len(names) == 1 else 'columns'} {', '.join(map(shown, names[:MOST_NAMES]))}{more}"
+
+
+def _it(names: list[str]) -> str:
+    return "it" if len(names) == 1 else "them"
+
+
+def summary_of(encoder: TableEncoder) -> str:
+    """Say how many columns of each kind are used: 3 number and 2 category columns.
+
+    Dates are mentioned only if there are any.
+    """
+    counts = {kind: sum(rule.kind == kind for rule in encoder.rules) for kind in ("number", "date", "category")}
+    parts = [f"{count} {kind}" for kind, count in counts.items() if count or kind != "date"]
+    return f"{', '.join(parts[:-1])} and {parts[-1]} columns"
+
+
+def report_of(table: Table, encoder: TableEncoder, target: str, task: Task, ignored: Collection[str]) -> list[ColumnReport]:
+    """Describe the columns of a whole table, in its order; gaps and distinct values are counted in all rows."""
+    features = {rule.name: (rule.kind, len(rule.features)) for rule in encoder.rules}
+    left_out = {column.name: column for column in encoder.left_out}
+    found = []
+    for column in table.columns:
+        name, count = column.name, 0
+        kind: ColumnKind = column.kind
+        if name == target:
+            becomes = f"the target: {task}"
+        elif name in ignored:
+            kind, becomes = kind_of(column), "left out: ignored"
+        elif name in left_out:
+            kind, becomes = left_out[name].kind, f"left out: {left_out[name].reason}"
+        else:
+            kind, count = features[name]
+            becomes = "1 feature" if count == 1 else f"{count:,} features"
+        gaps, distinct = _counts(column)
+        found.append(ColumnReport(name, kind, gaps, distinct, count, becomes))
+    return found
+
+
+def _counts(column: Column) -> tuple[int, int]:
+    missing = column.missing()
+    return int(missing.sum()), len(set(column.values[~missing].tolist()))

@@ -1,0 +1,147 @@
+"""What the columns of a table are, by rules that look at the training rows only. Does not import torch."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from highwaynet.data.dates import DateForm, days_in, form_of
+from highwaynet.data.names import Task
+from highwaynet.data.table_files import NUMBER, Column, Table
+
+ColumnKind = Literal["number", "category", "date", "identifier", "text", "constant"]
+Reason = Literal["identifier", "free text", "constant", "no values", "copy of the target"]
+"""Why a column is left out."""
+
+LEAST_ROWS = 20
+"""With fewer values, a column is neither an identifier nor free text nor a copy: values may differ, or agree, by chance."""
+NEARLY_ALL = 0.9
+MOST_WORDS = 3
+"""Texts that are nearly all different are identifiers up to this number of words (the median), and free text beyond it."""
+ROUNDING = 1e-6
+ID_WORDS = frozenset({"id", "uuid", "guid", "index", "idx", "row", "rowid", "key"})
+NUMBER_WORDS = frozenset({"number", "num", "no", "nr"})
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What a column of the training rows is."""
+
+    name: str
+    kind: ColumnKind
+    reason: Reason | None = None
+    """Why it is left out; None if it is used."""
+    form: DateForm | None = None
+    """How its dates are read."""
+    assumed: bool = False
+    """Whether the order of day and month had to be assumed."""
+
+
+def recognise(train: Table, targets: NDArray[Any], task: Task, *, rows: int, use: Collection[str] = ()) -> tuple[Recognised, ...]:
+    """Say what each column is.
+
+    Args:
+        train: The training rows, without the target.
+        targets: Their targets (rows,).
+        task: What is to be predicted.
+        rows: Number of rows of the whole table, from which the training rows were drawn.
+        use: Columns to use although a rule would leave them out.
+    """
+    found = []
+    for column in (column.retyped() for column in train.columns):
+        seen = _seen(column, rows)
+        if column.name not in use:
+            found.append(_without_copies(seen, column, targets, task) if seen.reason is None else seen)
+        elif seen.reason == "no values":
+            found.append(seen)
+        else:
+            found.append(Recognised(seen.name, seen.kind if seen.kind == "date" else column.kind, None, seen.form, seen.assumed))
+    return tuple(found)
+
+
+def kind_of(column: Column) -> ColumnKind:
+    """Return the kind of a column, from all its rows."""
+    return _seen(column.retyped(), len(column.values)).kind
+
+
+def _seen(column: Column, rows: int) -> Recognised:
+    name, missing = column.name, column.missing()
+    values = column.values[~missing]
+    if not len(values):
+        return Recognised(name, "constant", "no values")
+    distinct = len(set(values.tolist()))
+    if distinct == 1 and not missing.any():  # with gaps, whether there is a value may say something
+        return Recognised(name, "constant", "constant")
+    if column.kind == "number":
+        return Recognised(name, "identifier", "identifier") if _numbers_rows(column, rows) else Recognised(name, "number")
+    dates = form_of(values)
+    return Recognised(name, "date", None, *dates) if dates is not None else _seen_texts(column, values, distinct)
+
+
+def _seen_texts(column: Column, values: NDArray[Any], distinct: int) -> Recognised:
+    name = column.name
+    # Measurements among which a text has slipped are no identifiers, although nearly all of them differ.
+    measured = sum(NUMBER.fullmatch(text) is not None and not text.lstrip("+-").isdigit() for text in values)
+    if column.fixed or len(values) < LEAST_ROWS or distinct <= NEARLY_ALL * len(values) or 2 * measured > len(values):
+        return Recognised(name, "category")
+    if np.median([len(text.split()) for text in values]) > MOST_WORDS:
+        return Recognised(name, "text", "free text")
+    return Recognised(name, "identifier", "identifier")
+
+
+def _numbers_rows(column: Column, rows: int) -> bool:
+    """Whether whole numbers identify rows.
+
+    They do if all differ and lie as close together as numbers from 1 to the number of rows, or if the name says so and nearly all differ.
+    """
+    values = column.values[~column.missing()]
+    if len(values) < LEAST_ROWS or not (values == np.floor(values)).all():
+        return False
+    distinct = len({text for text in column.written() if text is not None})  # the digits of long numbers are more exact than floats
+    if distinct == len(values) and values.max() - values.min() < rows:
+        return True
+    return distinct > NEARLY_ALL * len(values) and _named_like_identifier(column.name)
+
+
+def _named_like_identifier(name: str) -> bool:
+    """Whether a name looks like that of an identifier.
+
+    >>> [_named_like_identifier(name) for name in ("customer_id", "PassengerId", "UUID", "invoice no", "width", "humidity")]
+    [True, True, True, True, False, False]
+    """
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+    return bool(words) and (words[0] in ID_WORDS or words[-1] in ID_WORDS | NUMBER_WORDS)
+
+
+def _without_copies(seen: Recognised, column: Column, targets: NDArray[Any], task: Task) -> Recognised:
+    """Leave the column out if it is the target in other words: one value for each target, or a linear function of it."""
+    there = ~column.missing()
+    values, wanted = column.values[there], targets[there]
+    if len(values) < LEAST_ROWS:
+        return seen
+    if seen.form is not None:
+        values = np.array([days_in(text, seen.form) for text in values], dtype=np.float64)
+    copy = _one_to_one(values.tolist(), wanted.tolist())
+    if not copy and task == "regression" and seen.kind in {"number", "date"}:
+        copy = _linear(values, wanted)
+    return Recognised(seen.name, seen.kind, "copy of the target", seen.form) if copy else seen
+
+
+def _one_to_one(values: Sequence[Any], targets: Sequence[Any]) -> bool:
+    """Whether each value goes with one target and each target with one value; if most values occur only once, this says nothing."""
+    pairs = set(zip(values, targets, strict=True))
+    count = len(pairs)
+    return 1 < count <= len(values) / 2 and count == len({value for value, _ in pairs}) == len({target for _, target in pairs})
+
+
+def _linear(values: NDArray[np.float64], targets: NDArray[np.float64]) -> bool:
+    """Whether the targets are a linear function of the values, up to rounding."""
+    least, most = values.argmin(), values.argmax()
+    span = targets.max() - targets.min()
+    with np.errstate(all="ignore"):
+        share = (values - values[least]) / (values[most] - values[least])
+        line = targets[least] + share * (targets[most] - targets[least])
+        return bool(span > 0 and np.abs(line - targets).max() <= ROUNDING * span)

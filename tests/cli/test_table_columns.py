@@ -1,0 +1,231 @@
+"""Tables as people have them, through the real command: what is left out, what is said of it, and what prediction needs."""
+
+import csv
+import io
+import json
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support import Highway
+
+QUICK = ("--depth", 3, "--width", 16, "--epochs", 2, "--batch-size", 32, "--threads", 1)
+
+
+def written(path: Path, columns: dict[str, list[Any]], *, header: bool = True) -> Path:
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows([list(columns)] * header + list(zip(*columns.values(), strict=True)))
+    return path
+
+
+def clean(rows: int = 200, seed: int = 0) -> dict[str, list[Any]]:
+    """Two numbers, a category and a class that depends on them, with some noise."""
+    draw = np.random.default_rng(seed)
+    a, b, c = draw.normal(size=rows).round(3), draw.normal(size=rows).round(3), draw.choice(["x", "y", "z"], rows)
+    y = np.where(a + b + (c == "x") + draw.normal(0, 0.5, rows) > 0.7, "yes", "no")
+    return {"a": a.tolist(), "b": b.tolist(), "c": c.tolist(), "y": y.tolist()}
+
+
+def messy(rows: int = 200, seed: int = 0) -> dict[str, list[Any]]:
+    """The same, with columns that no network should learn from, and a date."""
+    draw, columns = np.random.default_rng(seed + 1), clean(rows, seed)
+    days = [(date(2023, 1, 1) + timedelta(days=int(day))).strftime("%d/%m/%Y") for day in draw.integers(0, 700, rows)]
+    return {
+        "user": [f"u{number:05}" for number in draw.permutation(rows)],
+        "when": days,
+        **{name: columns[name] for name in "abc"},
+        "same": ["x"] * rows,
+        "comment": [f"there is nothing to say about {number}" for number in range(rows)],
+        "flag": [1 if label == "yes" else 0 for label in columns["y"]],
+        "y": columns["y"],
+    }
+
+
+NOTES = [
+    "left out column 'user', which identifies rows; --use user keeps it",
+    "left out column 'comment', which is free text; --use comment keeps it",
+    "left out column 'same', which is the same in all training rows; --use same keeps it",
+    "left out column 'flag', which determines the target exactly, as a copy does; --use flag keeps it",
+    "column 'when' is a date, used as days since 1970, read as day/month/year",
+]
+
+
+def test_a_messy_table_from_training_to_prediction(highway: Highway, tmp_path: Path) -> None:
+    written(tmp_path / "messy.csv", messy())
+    result = highway("train", "--data", "messy.csv", "--target", "y", *QUICK, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    first, *notes = result.stderr.splitlines()[:6]
+    assert "a table of 200 rows with 2 number, 1 date and 1 category columns; 2 classes (no, yes), target 'y'" in first
+    assert notes == NOTES
+    assert highway("evaluate", "run").returncode == 0
+    rows = messy(5, seed=9)
+    new = {name: rows[name] for name in ("c", "user", "b", "when", "a")}  # only what is used, in another order, and a name
+    written(tmp_path / "new.csv", new)
+    answers = json.loads(highway("predict", "run", "new.csv", "--keep", "user", "--json").stdout)["predictions"]
+    assert [answer["kept"] for answer in answers] == [{"user": user} for user in rows["user"]]
+    text = highway("predict", "run", "new.csv", "--keep", "user, a", "--csv").stdout
+    table = list(csv.DictReader(io.StringIO(text)))
+    assert list(table[0]) == ["input", "user", "a", "class", "probability", "probability of no", "probability of yes"]
+    assert [(row["user"], float(row["a"]), row["class"]) for row in table] == [
+        (user, a, answer["class"]) for user, a, answer in zip(rows["user"], rows["a"], answers, strict=True)
+    ]
+    shown = highway("predict", "run", "new.csv", "--keep", "user").stdout
+    assert all(user in shown for user in rows["user"])
+    written(tmp_path / "wrong.csv", new | {"when": ["12/31/2023"] * 5, "class": list("abcde")})
+    np.save(tmp_path / "rows.npy", np.zeros((2, 6)))
+    for arguments, sentence in (
+        (["new.csv", "--keep", "usr"], "unknown column of new.csv 'usr': did you mean 'user'?"),
+        (["wrong.csv"], "wrong.csv, column 'when', row 1: '12/31/2023' where the training data had dates, day first; correct it or"),
+    ):
+        refused = highway("predict", "run", *arguments)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert sentence in refused.stderr
+    written(tmp_path / "new.csv", new | {"class": list("abcde")})
+    refused = highway("predict", "run", "new.csv", "--keep", "class", "--csv")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--keep class: the CSV has a column of this name; rename yours, or print --json" in refused.stderr
+
+
+def test_describe_lists_the_columns(highway: Highway, tmp_path: Path) -> None:
+    columns = messy()
+    columns["a"][3] = ""
+    written(tmp_path / "messy.csv", columns)
+    result = highway("data", "describe", "messy.csv", "--target", "y", "--ignore", "b", "--use", "flag")
+    assert result.returncode == 0, result.stderr
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in result.stdout.splitlines() if line.startswith("│")]
+    distinct = {name: str(len(set(values) - {""})) for name, values in columns.items()}
+    assert cells[:9] == [
+        ["user", "identifier", "0", "200", "left out: identifier"],
+        ["when", "date", "0", distinct["when"], "1 feature"],
+        ["a", "number", "1", distinct["a"], "2 features"],
+        ["b", "number", "0", distinct["b"], "left out: ignored"],
+        ["c", "category", "0", "3", "3 features"],
+        ["same", "constant", "0", "1", "left out: constant"],
+        ["comment", "text", "0", "200", "left out: free text"],
+        ["flag", "number", "0", "2", "1 feature"],
+        ["y", "category", "0", "2", "the target: classification"],
+    ]
+    assert [line for line in NOTES if line in result.stdout] == [*NOTES[:3], NOTES[4]]
+    answer = json.loads(highway("data", "describe", "messy.csv", "--target", "y", "--ignore", "b", "--use", "flag", "--json").stdout)
+    assert answer["columns"][0] == {
+        "name": "user",
+        "kind": "identifier",
+        "gaps": 0,
+        "distinct": 200,
+        "features": 0,
+        "becomes": "left out: identifier",
+    }
+    assert [column["features"] for column in answer["columns"]] == [0, 1, 2, 0, 3, 0, 0, 1, 0]
+    assert answer["input_shape"] == [7]
+    assert answer["notes"] == [*NOTES[:3], NOTES[4]]
+
+
+def test_a_text_in_a_test_row_is_told(highway: Highway, tmp_path: Path) -> None:
+    columns = clean()
+    written(tmp_path / "set.csv", columns)
+    before = json.loads(highway("data", "describe", "set.csv", "--target", "y", "--json").stdout)
+    assert before["notes"] == []
+    from highwaynet import DataSpec, load_dataset
+
+    row = int(load_dataset(DataSpec(name=str(tmp_path / "set.csv"), target="y")).test.rows[0])
+    columns["a"][row] = "n.a."
+    written(tmp_path / "set.csv", columns)
+    result = highway("train", "--data", "set.csv", "--target", "y", *QUICK, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    line = f"column 'a': 1 cell outside the training rows is not a number (first 'n.a.' in row {row + 1}), and counts as missing"
+    assert result.stderr.splitlines()[1] == line
+    assert highway("evaluate", "run").returncode == 0
+    refused = highway("predict", "run", "set.csv")  # of new rows, it is a mistake
+    assert refused.returncode == 2
+    assert f"column 'a', row {row + 1}: 'n.a.' where the training data had numbers; correct it or leave it empty" in refused.stderr
+
+
+@pytest.mark.parametrize("first", ["y", "a"])
+def test_a_table_without_a_header(first: str, highway: Highway, tmp_path: Path) -> None:
+    columns = clean()
+    order = [first, *(name for name in columns if name != first)]
+    columns = {name: columns[name] for name in order}
+    written(tmp_path / "set.csv", columns, header=False)
+    target = "column-1" if first == "y" else "last"
+    result = highway("train", "--data", "set.csv", "--no-header", "--target", target, *QUICK, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    assert "a table of 200 rows with 2 number and 1 category columns" in result.stderr
+    named = "column-1" if first == "y" else "column-4"
+    assert f"target '{named}'" in result.stderr
+    rest = {name: values for name, values in columns.items() if name != "y"}
+    written(tmp_path / "new.csv", rest, header=False)
+    answers = [json.loads(highway("predict", "run", name, "--json").stdout)["predictions"] for name in ("set.csv", "new.csv")]
+    assert [answer["class"] for answer in answers[0]] == [answer["class"] for answer in answers[1]]
+    assert len(answers[1]) == 200
+    written(tmp_path / "new.csv", {"a": columns["a"]}, header=False)
+    refused = highway("predict", "run", "new.csv")
+    assert refused.returncode == 2
+    assert "new.csv has 1 columns; the run was trained on a table of 4 without a header (3 without the target)" in refused.stderr
+    again = highway("train", "run", "--out", "again")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "run" / "history.jsonl").read_bytes() == (tmp_path / "again" / "history.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["set.csv", "--target", "y", "--ignore", "d"], "data.ignore: unknown column of"),
+        (["set.csv", "--target", "y", "--use", "aa"], "'aa': did you mean 'a'?"),
+        (["set.csv", "--target", "y", "--ignore", "a,y"], "data.ignore: 'y' is the target; name other columns"),
+        (["set.csv", "--target", "y", "--ignore", "a", "--use", "b,a"], "data.ignore and data.use: both name the column 'a'; choose one"),
+        (["set.csv", "--target", "y", "--ignore", "a,b,c"], "has no column besides the target 'y', except those in data.ignore"),
+        (["set.csv", "--target", "last"], "unknown column of"),
+        (["bare.csv", "--target", "last"], "its first line has numbers ("),
+        (["bare.csv", "--target", "last"], "add a header, or train with --no-header (data.header = false)"),
+        (["bare.csv", "--no-header"], "it has column-1, column-2, column-3, column-4, or last"),
+        (["bare.csv", "--no-header", "--target", "y"], "Allowed: column-1, column-2, column-3, column-4"),
+        (
+            ["ids.csv", "--target", "y"],
+            "no column is left to predict from, without 'id' (identifier); name columns to use with data.use or --use",
+        ),
+        (["set.npz", "--ignore", "a"], "data.ignore = ['a']: this is for tables, and"),
+        (["set.npz", "--no-header"], "data.header = false: this is for tables, and"),
+        (["digits", "--use", "a"], "data.use = ('a',): this is for your own data; digits is built in"),
+        (
+            ["many.csv", "--target", "y"],
+            " categories like 'c0', the limit is 1,000: leave it out with --ignore 'a code', or correct it",
+        ),
+        (["set.parquet", "--target", "y", "--no-header"], "is a Parquet file, which has the names of its columns; leave out --no-header"),
+    ],
+)
+def test_refused_in_a_sentence(arguments: list[str], sentence: str, highway: Highway, tmp_path: Path) -> None:
+    written(tmp_path / "set.csv", clean(60))
+    written(tmp_path / "bare.csv", clean(60), header=False)
+    written(tmp_path / "ids.csv", {"id": list(range(60)), "y": ["a", "b"] * 30})
+    written(tmp_path / "many.csv", {"a code": [f"c{n % 1200}" for n in range(3600)], "y": ["a", "b", "b"] * 1200})
+    np.savez(tmp_path / "set.npz", x=np.zeros((20, 3)), y=np.arange(20) % 2)
+    (tmp_path / "set.parquet").write_bytes(b"")
+    result = highway("data", "describe", *arguments)
+    assert result.returncode == 2, result.stdout
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_keep_is_for_tables(highway: Highway, tmp_path: Path) -> None:
+    np.savez(tmp_path / "set.npz", x=np.random.default_rng(0).normal(size=(60, 3)), y=np.arange(60) % 2)
+    assert highway("train", "--data", "./set.npz", *QUICK, "--out", "run").returncode == 0
+    np.save(tmp_path / "new.npy", np.zeros((2, 3)))
+    refused = highway("predict", "run", "new.npy", "--keep", "id")
+    assert (refused.returncode, refused.stderr) == (2, "highway: --keep id: only tables have columns; leave it out\n")
+
+
+def test_an_identifier_and_a_date_cost_no_accuracy(highway: Highway, tmp_path: Path) -> None:
+    written(tmp_path / "clean.csv", clean(2000))
+    columns = messy(2000)
+    written(tmp_path / "messy.csv", {name: columns[name] for name in ("user", "when", "a", "b", "c", "y")})
+    scores = {}
+    for name in ("clean", "messy"):
+        flags = ["--depth", 5, "--width", 20, "--epochs", 12, "--batch-size", 64, "--threads", 1, "--seed", 3]
+        result = highway("train", "--data", f"{name}.csv", "--target", "y", *flags, "--out", name)
+        assert result.returncode == 0, result.stderr
+        scores[name] = json.loads(highway("evaluate", name, "--json").stdout)["accuracy"]
+    assert scores["clean"] > 0.85
+    assert abs(scores["clean"] - scores["messy"]) <= 0.01
