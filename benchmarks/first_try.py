@@ -29,6 +29,7 @@ from highwaynet.runs.spec import spec_from_values
 
 ROOT = Path(__file__).parents[1]
 SEEDS = (1, 2, 3)
+COLUMNS = ("customer_id", "joined", "age", "income", "city")
 FOUR = ("airplane", "frog", "ship", "truck")
 
 
@@ -93,7 +94,7 @@ def before(data: dict[str, Any], seed: int) -> RunSpec:
     """The defaults of the version before: a dense network of 50 layers, 30 epochs, the last weights, all columns."""
     training = {"epochs": 30, "answer": "final", "threads": 1}
     network = {"name": "fc-highway", "depth": 50}
-    fields = {"rules": False} if "rules" in DataSpec.model_fields and "target" in data else {}
+    fields = {"use": COLUMNS} if "target" in data else {}
     return spec_from_values({"seed": seed, "network": network, "data": data | fields, "training": training})
 
 
@@ -104,7 +105,13 @@ def now(data: dict[str, Any], seed: int) -> RunSpec:
     )
 
 
-def result(name: str, kind: str, seed: int, runs: Path) -> dict[str, float]:
+def mean_of(values: list[float | None]) -> float | None:
+    """The mean over the seeds; None if the data were refused."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
+
+
+def result(name: str, kind: str, seed: int, runs: Path) -> dict[str, Any]:
     """Train, or read, the run with one seed; return its test accuracy (or R²) in percent and its seconds."""
     folder = runs / name.replace(", ", "-").replace(",", "").replace(" ", "-")
     if not (folder / "made.json").is_file():
@@ -121,13 +128,13 @@ def result(name: str, kind: str, seed: int, runs: Path) -> dict[str, float]:
             percent = evaluate(run.path).percent
         except HighwayError as error:  # a table of before may be refused
             print(f"{name}, {kind}: {error}", flush=True)
-            percent = float("nan")
+            percent = None
         out.mkdir(parents=True, exist_ok=True)
         (out / "done.json").write_text(json.dumps({"percent": percent, "seconds": time.perf_counter() - began}))
-    done: dict[str, float] = json.loads((out / "done.json").read_text())
+    done: dict[str, Any] = json.loads((out / "done.json").read_text())
     if (out / "spec.toml").is_file():
         spec = RunDirectory.open(out).read_spec()
-        done["network"] = f"{spec.network.name}, {spec.network.depth} layers, {spec.training.epochs} epochs at most"  # type: ignore[assignment]
+        done["network"] = f"{spec.network.name}, {spec.network.depth} layers, {spec.training.epochs} epochs at most"
     return done
 
 
@@ -143,8 +150,8 @@ def main() -> None:
     rows = []
     for name in [options.only] if options.only else SETS:
         found = {kind: [result(name, kind, seed, options.runs) for seed in SEEDS] for kind in ("before", "now")}
-        means = {kind: fmean(one["percent"] for one in ones) for kind, ones in found.items()}
-        print(f"{name}: before {means['before']:.2f}, now {means['now']:.2f}", flush=True)
+        means = {kind: mean_of([one["percent"] for one in ones]) for kind, ones in found.items()}
+        print(f"{name}: {means}", flush=True)
         rows.append({"data": name, "test_percent": means, "runs": found})
     if not options.only:
         write_record("first-try", "first_try.py --data-root FOLDER", sets=rows)
