@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from highwaynet.base.errors import HighwayError, InputError
-from highwaynet.data import image_folder
-from highwaynet.data.image_folder import ImageForm, looks_like_image_folder, read_image_folder, read_images
+from highwaynet.data import pictures
+from highwaynet.data.image_folder import looks_like_image_folder, read_image_folder
+from highwaynet.data.pictures import ImageForm, read_images
 
 FUZZ = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 GREY = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20  # (height, width)
@@ -248,7 +249,7 @@ def test_the_pixel_limit_is_said(tmp_path: Path) -> None:
 
 
 def test_the_whole_is_limited_before_it_is_allocated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_folder, "MOST_BYTES", 23)
+    monkeypatch.setattr(pictures, "MOST_BYTES", 23)
     assert "2 images of 3×4 pixels need" in refusal(two_classes(tmp_path))
     with pytest.raises(InputError, match="the limit is"):
         read_images([tmp_path / "cat" / "1.png"], ImageForm(1, 5, 5))

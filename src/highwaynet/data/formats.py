@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from highwaynet.base.errors import InputError
 from highwaynet.base.text import either
 from highwaynet.data.array_files import read_arrays, read_inputs
-from highwaynet.data.image_folder import SUFFIXES, ImageForm, images_below, is_image, looks_like_image_folder, read_images
+from highwaynet.data.image_folder import SUFFIXES, images_below, looks_like_image_folder
+from highwaynet.data.pictures import ImageForm, is_image, read_images
 from highwaynet.data.record import DataRecord
 from highwaynet.data.sources import Source, source_of_arrays, source_of_image_folder, source_of_table
 from highwaynet.data.spec import TABLES_ALONE, DataSpec

@@ -123,7 +123,7 @@ class RunSpec(Spec):
         return spec_from_values(on_top_of_parent(changes | {"start": start}))
 
     @classmethod
-    def for_data(cls, data: Any, **sections: Any) -> "RunSpec":
+    def for_data(cls, data: Any, /, **sections: Any) -> "RunSpec":
         """Return a spec whose network and settings suit your own data, as `highway train` chooses them.
 
         Args:
