@@ -31,8 +31,9 @@ from highwaynet.training.watcher import Watcher
 ROOT = Path(__file__).parents[1]
 DENSE = {"name": "fc-highway", "depth": 50}
 NETWORKS: dict[str, tuple[dict[str, Any], str, dict[str, Any], int]] = {
-    "mnist-50": (DENSE, "mnist", {"epochs": 30}, 3),
-    "mnist-100": (DENSE | {"depth": 100}, "mnist", {"epochs": 30}, 3),
+    # The last epoch, not that with the lowest validation loss, has the highest accuracy on MNIST: the harder one to keep.
+    "mnist-50": (DENSE, "mnist", {"epochs": 30, "answer": "final"}, 3),
+    "mnist-100": (DENSE | {"depth": 100}, "mnist", {"epochs": 30, "answer": "final"}, 3),
     "digits-50": (DENSE, "digits", {"epochs": 100}, 3),
     "cifar-100-50": (DENSE | {"gate_bias": -4.0}, "cifar-100", {"epochs": 60, "learning_rate": 0.015, "decay": 0.03}, 3),
     "highway-a": ({"name": "highway-a"}, "cifar-10", {"recipe": "quick", "epochs": 15}, 1),
