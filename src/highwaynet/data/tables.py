@@ -120,7 +120,7 @@ class _DateRule(Spec):
         return [self.name] + [f"{self.name} is missing"] * self.gaps
 
 
-Rule = _NumberRule | _CategoryRule | _DateRule
+ColumnRule = _NumberRule | _CategoryRule | _DateRule
 
 
 class LeftOut(Spec):
@@ -132,7 +132,7 @@ class LeftOut(Spec):
 
 
 class _Rules(Spec):
-    columns: Annotated[tuple[Annotated[Rule, Field(discriminator="kind")], ...], Field(min_length=1)]
+    columns: Annotated[tuple[Annotated[ColumnRule, Field(discriminator="kind")], ...], Field(min_length=1)]
     left_out: tuple[LeftOut, ...] = ()
 
 
@@ -147,7 +147,7 @@ class TableEncoder:
     row: if a column has another kind than in training, its cells are used as they are written.
     """
 
-    rules: tuple[Rule, ...]
+    rules: tuple[ColumnRule, ...]
     left_out: tuple[LeftOut, ...] = ()
 
     @classmethod
@@ -251,7 +251,7 @@ class TableEncoder:
         return cls(stored.columns, stored.left_out)
 
 
-def _fitted(column: Column, seen: Recognised, source: str) -> Rule:
+def _fitted(column: Column, seen: Recognised, source: str) -> ColumnRule:
     where, present = f"{source}: the column {shown(column.name)}", column.values[~column.missing()]
     gaps = len(present) < len(column.values)
     if column.kind == "category" and seen.form is None:
