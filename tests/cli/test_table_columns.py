@@ -57,9 +57,10 @@ def test_a_messy_table_from_training_to_prediction(highway: Highway, tmp_path: P
     written(tmp_path / "messy.csv", messy())
     result = highway("train", "--data", "messy.csv", "--target", "y", *QUICK, "--out", "run")
     assert result.returncode == 0, result.stderr
-    first, *notes = result.stderr.splitlines()[:6]
-    assert "a table of 200 rows with 2 number, 1 date and 1 category columns; 2 classes (no, yes), target 'y'" in first
-    assert notes == NOTES
+    lines = result.stderr.splitlines()
+    (place,) = [number for number, line in enumerate(lines) if "on a table of 200 rows" in line]
+    assert "with 2 number, 1 date and 1 category columns; 2 classes (no, yes), target 'y'" in lines[place]
+    assert lines[place + 1 : place + 6] == NOTES
     assert highway("evaluate", "run").returncode == 0
     rows = messy(5, seed=9)
     new = {name: rows[name] for name in ("c", "user", "b", "when", "a")}  # only what is used, in another order, and a name
@@ -136,7 +137,7 @@ def test_a_text_in_a_test_row_is_told(highway: Highway, tmp_path: Path) -> None:
     result = highway("train", "--data", "set.csv", "--target", "y", *QUICK, "--out", "run")
     assert result.returncode == 0, result.stderr
     line = f"column 'a': 1 cell outside the training rows is not a number (first 'n.a.' in row {row + 1}), and counts as missing"
-    assert result.stderr.splitlines()[1] == line
+    assert line in result.stderr.splitlines()
     assert highway("evaluate", "run").returncode == 0
     refused = highway("predict", "run", "set.csv")  # of new rows, it is a mistake
     assert refused.returncode == 2

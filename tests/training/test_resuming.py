@@ -352,7 +352,7 @@ def test_another_spec_or_other_data_cannot_resume(tmp_path: Path) -> None:
         train(spec_with(dropout=(0.0, 0.5)), tmp_path / "run", resume=True)
     with pytest.raises(InputError, match="already exists"):
         train(spec_with(), tmp_path / "run")
-    rows = [f"{n},{n % 2}" for n in range(100)]
+    rows = [f"{n / 2},{n % 2}" for n in range(100)]
     table = tmp_path / "table.csv"
     table.write_text("\n".join(["a,y", *rows]))
     data = DataSpec(name=str(table), target="y")
