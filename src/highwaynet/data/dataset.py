@@ -51,6 +51,10 @@ class Split:
             return self
         return replace(self, rows=self.rows[torch.arange(count) * len(self) // count])
 
+    def class_counts(self) -> Tensor:
+        """Return the number of samples of each class in this part, (classes,)."""
+        return torch.bincount(self.targets[self.rows], minlength=len(self.preparation.record.class_names))
+
     def batches(
         self,
         batch_size: int,

@@ -151,7 +151,7 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
         with fitting.layer_drop.at(state.step):
             outputs, loss, minimised = fitting.forward(inputs, targets)
             if world.size > 1:
-                minimised = minimised * share.weight  # the processes' gradients are averaged
+                minimised = minimised * fitting.factor(share, targets)  # the processes' gradients are averaged
             state.optimiser.zero_grad()
             state.scaler.scale(minimised).backward()
 
