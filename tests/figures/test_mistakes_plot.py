@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from PIL import Image
 
@@ -15,9 +16,15 @@ from highwaynet.base.errors import InputError
 from highwaynet.figures.cards import cards
 from highwaynet.figures.drawings import VIEWS
 from highwaynet.figures.mistakes_words import mistakes_finding, worst_as_html, worst_note
-from highwaynet.figures.style import Figure, to_png
+from highwaynet.figures.style import Figure, house_style
 
 EVIL = '<script>alert("x")</script>'
+
+
+def laid_out(figure: Figure) -> None:
+    """Draw the figure, so that its texts have a place."""
+    with house_style():
+        FigureCanvasAgg(figure).draw()
 
 
 def texts_in(figure: Figure) -> list[Text]:
@@ -31,7 +38,7 @@ def texts_in(figure: Figure) -> list[Text]:
                                    [f"class {n}" for n in range(20)], [f"aquatic mammal {n}" for n in range(30)]], ids=len)  # fmt: skip
 def test_labels_are_large_enough_and_do_not_overlap(names: list[str], scale: int) -> None:
     figure = mistakes_record(names, scale).plot()
-    to_png(figure)  # lays it out
+    laid_out(figure)
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == [n if len(n) < 13 else f"{n[:7]} …" for n in names]
     assert all(text.get_fontsize() >= 5.5 for text in texts_in(figure))
@@ -57,7 +64,7 @@ def test_calibration_shows_bins_that_have_samples() -> None:
 
 def test_residuals_and_readable_numbers() -> None:
     figure = residuals_record().plot()
-    to_png(figure)
+    laid_out(figure)
     upper, lower = figure.axes
     assert len(upper.collections[0].get_offsets()) == len(lower.collections[0].get_offsets()) == 200
     labels = [label.get_text() for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for label in axis.get_ticklabels()]
