@@ -38,7 +38,7 @@ def test_everything_as_json(finished_run: Callable[..., RunDirectory], highway: 
     run = finished_run()
     answer = json.loads(highway("evaluate", run.path, "--split", "validation", "--json").stdout)
     record = highwaynet.inspect(run).mistakes("validation")
-    assert (answer["split"], answer["samples"], answer["checkpoint"]) == ("validation", 144, "final")
+    assert (answer["split"], answer["samples"], answer["checkpoint"]) == ("validation", 144, run.answer)
     assert answer["accuracy"] == highwaynet.evaluate(run, "validation").accuracy
     assert np.array(answer["confusion"]).tolist() == record.confusion.tolist()
     assert answer["classes"][7] == record.classes[7].model_dump()

@@ -56,29 +56,34 @@ def test_skewed_classes_are_told_at_the_start(tmp_path: Path, highway: Highway) 
     result = highway("train", *flags, "--out", "run")
     assert result.returncode == 0
     hint = "highway: class 0 has 79.86\xa0% of the training samples; --class-weight balanced makes all classes count alike"
-    assert result.stderr.splitlines()[1] == hint
+    before, _, _ = result.stderr.partition("epoch 1/8")
+    assert hint in before.splitlines()
     assert HOPELESS not in result.stderr
     again = highway("train", *flags, "--class-weight", "balanced", "--out", "weighted")
     assert "--class-weight" not in again.stderr
 
 
-def test_a_network_that_learned_nothing(tmp_path: Path, highway: Highway) -> None:
+@pytest.mark.parametrize(
+    ("name", "validation", "words"),
+    [
+        ("classes.npz", 0.2, "its validation accuracy is "),
+        ("classes.npz", 0, "its training accuracy is "),
+        ("numbers.npz", 0, "its training R² is -"),
+    ],
+)
+def test_a_network_that_learned_nothing(name: str, validation: float, words: str, tmp_path: Path, highway: Highway) -> None:
     random = np.random.default_rng(0)
-    write(tmp_path / "noise.npz", random.normal(size=(300, 4)), np.repeat([0, 1], [200, 100]))
-    write(tmp_path / "numbers.npz", random.normal(size=(300, 4)), random.normal(size=300))
-    for data, rate, words in (
-        ("noise.npz", 1e-05, "%, and always guessing the most frequent class gives 66.67\xa0%"),
-        ("numbers.npz", 0.1, ", and guessing the mean gives 0"),  # it learns the noise
-    ):
-        result = highway("train", "--data", data, *QUICK, "--epochs", 40, "--learning-rate", f"{rate:.5f}", "--out", f"run-{data}")
-        assert result.returncode == 0
-        (sentence,) = [line for line in result.stderr.splitlines() if HOPELESS in line]
-        assert words in sentence
-        ways = f"; try a training.learning_rate below {rate:g}, more epochs or another network, and check the labels"
-        assert sentence.endswith(ways)
-        assert HOPELESS in (tmp_path / f"run-{data}" / "events.log").read_text()
-    without = highway("train", "--data", "noise.npz", *QUICK, "--epochs", 5, "--learning-rate", 0.00001, "--validation", 0, "--out", "all")
-    assert "its training accuracy is " in without.stderr
+    inputs = random.normal(size=(300, 4))
+    write(tmp_path / "classes.npz", inputs, np.repeat([0, 1], [200, 100]))
+    write(tmp_path / "numbers.npz", inputs, random.normal(size=300))
+    flags = ("--epochs", 1, "--learning-rate", 0.00001, "--validation", validation, "--out", "run")
+    result = highway("train", "--data", name, *QUICK, *flags)
+    assert result.returncode == 0
+    (sentence,) = [line for line in result.stderr.splitlines() if HOPELESS in line]
+    assert words in sentence
+    guess = "guessing the mean gives 0" if name == "numbers.npz" else "always guessing the most frequent class gives 66.67\xa0%"
+    assert f", and {guess}; try a training.learning_rate below 1e-05, more epochs or another network, and check the labels" in sentence
+    assert HOPELESS in (tmp_path / "run" / "events.log").read_text()
 
 
 def test_a_network_that_learned_something_gets_no_note(tmp_path: Path, highway: Highway) -> None:

@@ -7,6 +7,7 @@ from torch import nn
 
 from highwaynet.base.text import percent
 from highwaynet.data.dataset import Split
+from highwaynet.runs.load import load_network
 from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.training_spec import TrainingSpec
 from highwaynet.training.evaluation import EVALUATION_BATCH, evaluating
@@ -51,7 +52,7 @@ def no_better_than_guessing(fitting: Fitting) -> str | None:
         guessed = float((part.targets[part.rows] == int(fitting.data.train.class_counts().argmax())).double().mean())
         if metrics.accuracy > guessed + math.sqrt(guessed * (1 - guessed) / len(part)):
             return None
-        if training.class_weight and _recognises_classes(fitting.state.measured_network, part):
+        if training.class_weight and _recognises_classes(load_network(fitting.run, data=part.preparation.record), part):
             return None
         found = f"its {name} accuracy is {percent(metrics.accuracy)}, and always guessing the most frequent class gives {percent(guessed)}"
     elif metrics.r2 is not None and metrics.r2 > 0:
@@ -65,7 +66,7 @@ def no_better_than_guessing(fitting: Fitting) -> str | None:
 def _answer(fitting: Fitting, history: list[EpochRecord]) -> EpochRecord:
     """Return the line of the history that is about the weights which are the run's answer."""
     best = fitting.state.best
-    return history[best.epoch - 1] if best and fitting.training.usual_weights == "best" else history[-1]
+    return history[best.epoch - 1] if best and fitting.run.answer == "best" else history[-1]
 
 
 def _recognises_classes(network: nn.Module, split: Split) -> bool:
