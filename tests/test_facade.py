@@ -76,7 +76,15 @@ def test_wrong_arguments_are_one_sentence(tmp_path: Path) -> None:
 
 def test_questions_and_their_records(finished_run: Run) -> None:
     inside = inspect(finished_run())
-    for record in (inside.gates(), inside.routing(), inside.flow(), inside.refinement(), inside.lesions("test"), inside.deletions("test")):
+    for record in (
+        inside.mistakes(),
+        inside.gates(),
+        inside.routing(),
+        inside.flow(),
+        inside.refinement(),
+        inside.lesions("test"),
+        inside.deletions("test"),
+    ):
         assert isinstance(record.plot(), matplotlib.figure.Figure)
         assert "6-layer highway" in record._repr_html_()
     assert inside.lesions("test").intact == evaluate(inside.run)

@@ -33,9 +33,9 @@ def evaluate(run: str | PathLike[str], part: Part = "test", *, checkpoint: Kept 
 def inspect(run: str | PathLike[str], *, checkpoint: Kept | None = None, data: Any = None) -> Study:
     """Open a trained run for analysis.
 
-    The methods of the `Study` that it returns are the analyses: `gates`, `routing`, `flow`, `refinement`, `lesions`, `pairs`, `deletions`,
-    `depth` and `evaluation`. Each returns a record, which is displayed in notebooks and, except for `evaluation`, has a figure
-    (`record.plot()`). Records are stored in the run directory, so that an analysis is computed only once.
+    The methods of the `Study` that it returns are the analyses: `mistakes`, `gates`, `routing`, `flow`, `refinement`, `lesions`, `pairs`,
+    `deletions`, `depth` and `evaluation`. Each returns a record, which is displayed in notebooks and, except for `evaluation`, has a
+    figure (`record.plot()`). Records are stored in the run directory, so that an analysis is computed only once.
 
     Args:
         run: The run that `train` returned, or its directory.

@@ -47,6 +47,7 @@ def test_what_a_network_can_be_asked(study: Callable[..., Study], name: str, gat
 def test_every_record_is_kept_and_read_back(study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = study()
     questions = (
+        asked.mistakes,
         asked.gates,
         asked.routing,
         asked.flow,
@@ -106,7 +107,7 @@ def test_records_hold_no_nan_in_their_json(study: Callable[..., Study]) -> None:
 
 def test_a_second_look_needs_no_data(study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = study()
-    questions = ("gates", "routing", "flow", "refinement", "lesions", "pairs", "deletions", "depth", "evaluation")
+    questions = ("mistakes", "gates", "routing", "flow", "refinement", "lesions", "pairs", "deletions", "depth", "evaluation")
     first = [getattr(asked, name)() for name in questions]
     monkeypatch.setattr(collect, "load_dataset", None)
     again = Study(asked.run)

@@ -27,7 +27,7 @@ def run(finished_run: Callable[..., RunDirectory], tmp_path: Path) -> Callable[.
 def test_inspect_writes_figures_and_says_what_was_found(run: Callable[..., Path], tmp_path: Path, highway: Highway) -> None:
     result = highway("inspect", run(), "--format", "png,svg,pdf", "--out", "figs", fresh=True)
     assert result.returncode == 0, result.stderr
-    names = {"gates", "routing", "route-distances", "flow", "refinement"}
+    names = {"confusion-test", "calibration-test", "gates", "routing", "route-distances", "flow", "refinement"}
     assert {path.name for path in (tmp_path / "figs").iterdir()} == {f"{name}.{kind}" for name in names for kind in ("png", "svg", "pdf")}
     assert (tmp_path / "figs" / "gates.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "figs" / "gates.pdf").read_bytes().startswith(b"%PDF")
@@ -52,7 +52,16 @@ def test_inspect_one_thing_as_json(run: Callable[..., Path], tmp_path: Path, hig
 @pytest.mark.parametrize("name", ["fc-plain", "fc-residual"])
 def test_inspect_without_gates_looks_at_the_rest(name: str, run: Callable[..., Path], highway: Highway) -> None:
     answer = json.loads(highway("inspect", run(name), "--json").stdout)
-    assert set(answer) == {"run", "findings", "figures", "flow", "refinement"}
+    assert set(answer) == {"run", "findings", "figures", "mistakes", "flow", "refinement"}
+
+
+def test_inspect_mistakes_of_a_part(run: Callable[..., Path], tmp_path: Path, highway: Highway) -> None:
+    result = highway("inspect", run("fc-plain"), "--what", "mistakes", "--split", "validation", "--json")
+    answer = json.loads(result.stdout)
+    assert (answer["mistakes"]["part"], answer["mistakes"]["samples"]) == ("validation", 144)
+    assert "always guessing the most frequent training class" in answer["findings"][0]
+    figures = {path.name for path in (tmp_path / "runs" / "fc-plain-figures").iterdir()}
+    assert figures == {"confusion-validation.png", "calibration-validation.png"}
 
 
 def test_lesion_closes_layers(run: Callable[..., Path], tmp_path: Path, highway: Highway) -> None:
@@ -91,7 +100,7 @@ def test_lesion_of_chosen_layers_together(run: Callable[..., Path], tmp_path: Pa
     [
         ("fc-plain", ["inspect", "--what", "gates"], "it has no highway layers, and therefore no transform gates"),
         ("fc-plain", ["lesion"], "it has no layers that can be closed"),
-        ("fc-highway", ["inspect", "--what", "gate"], "--what gate: choose from gates, routing, flow, refinement"),
+        ("fc-highway", ["inspect", "--what", "gate"], "--what gate: choose from mistakes, gates, routing, flow, refinement"),
         ("fc-highway", ["inspect", "--what", ","], "--what is empty"),
         ("fc-highway", ["inspect", "--classes", "3,12"], "--classes 12: no such class; there are 10, numbered from 0: 0, 1, 2"),
         ("fc-highway", ["inspect", "--sample", "100000"], "--sample 100000: there are 1,294 training samples, numbered from 0"),
@@ -105,6 +114,7 @@ def test_lesion_of_chosen_layers_together(run: Callable[..., Path], tmp_path: Pa
         ("fc-highway", ["lesion", "--layers", "5-2"], "--layers 5-2: a range goes from the smaller number to the larger, 2-5"),
         ("fc-highway", ["lesion", "--layers", "2", "--what", "pairs"], "--what pairs and --layers 2: choose a study, or layers"),
         ("fc-highway", ["inspect", "--what", "flow", "--classes", "3"], "--classes 3: this is for routing, which is not in --what"),
+        ("fc-highway", ["inspect", "--what", "flow", "--split", "test"], "--split test: this is for mistakes, which is not in --what"),
         ("fc-plain", ["inspect", "--sample", "3"], "--sample 3: this is for gates"),
         ("fc-highway", ["lesion", "--what", "all"], "--what all: choose from lesions, pairs, deletions, depth"),
     ],

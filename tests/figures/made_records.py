@@ -18,6 +18,7 @@ from highwaynet.analysis.analysis_records import (
     RefinementRecord,
     RoutingRecord,
 )
+from highwaynet.analysis.mistakes_record import ClassScore, Mistake, MistakesRecord
 from highwaynet.runs.run_records import Score
 
 Values = Callable[[int], np.ndarray]
@@ -134,3 +135,49 @@ def refinement_record(*stages: list[float], bias: float = 0.1) -> RefinementReco
     return RefinementRecord(
         **ORIGIN | {"samples": 1000}, stages=names, stage=place, bias=np.full(len(error), bias), spread=error, error=error
     )
+
+
+def mistakes_record(names: Sequence[str] = ("0", "cat", "dog"), scale: int = 1, pictures: int = 0, **more: Any) -> MistakesRecord:
+    """Every class is right nine times and taken for the next one once, times `scale`."""
+    count = len(names)
+    confusion = scale * (9 * np.eye(count) + np.roll(np.eye(count), 1, axis=1))
+    classes = tuple(ClassScore(name=name, precision=0.9, recall=0.9, support=10 * scale, predicted=10 * scale) for name in names)
+    wrong = [(names[number], names[(number + 1) % count]) for number in range(count)]
+    worst = [Mistake(row=row, name=f"sample {row}", true=true, predicted=told, probability=0.8) for row, (true, told) in enumerate(wrong)]
+    fields = {
+        "score": Score(loss=0.3, accuracy=0.9, samples=10 * scale * count),
+        "target_name": "target",
+        "majority": names[0],
+        "baseline_accuracy": 1 / count,
+        "balanced_accuracy": 0.9,
+        "calibration_error": 0.05,
+        "classes": classes,
+        "confusion": confusion,
+        "bin_samples": np.repeat([0, scale * count], [5, 10]),
+        "bin_confidence": np.where(np.arange(15) < 5, np.nan, (np.arange(15) + 0.5) / 15),
+        "bin_accuracy": np.where(np.arange(15) < 5, np.nan, np.arange(15) / 15),
+        "worst": tuple(worst[:12]),
+    }
+    if pictures:
+        fields["pictures"] = np.linspace(0, 255, len(worst[:12]) * pictures * 64).reshape(-1, pictures, 8, 8)
+    return MistakesRecord(**ORIGIN | {"samples": 10 * scale * count} | fields | more)
+
+
+def residuals_record(count: int = 200, unit: float = 1000.0, **more: Any) -> MistakesRecord:
+    random = np.random.default_rng(3)
+    targets = unit * random.normal(300, 100, size=count)
+    predictions = targets + unit * random.normal(0, 20, size=count)
+    worst = tuple(Mistake(row=row, name=f"row {row + 1}", target=200_000.0, prediction=260_950.0) for row in range(12))
+    fields = {
+        "score": Score(loss=0.04, rmse=20 * unit, r2=0.96, samples=count),
+        "target_name": "price",
+        "mae": 16 * unit,
+        "largest_error": 61 * unit,
+        "baseline_rmse": 100 * unit,
+        "baseline_mae": 80 * unit,
+        "baseline_r2": -0.01,
+        "predictions": predictions,
+        "targets": targets,
+        "worst": worst,
+    }
+    return MistakesRecord(**ORIGIN | {"samples": count} | fields | more)

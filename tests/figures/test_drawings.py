@@ -22,8 +22,10 @@ from figures.made_records import (
     depth_record,
     flow_record,
     gates_record,
+    mistakes_record,
     pairs_record,
     refinement_record,
+    residuals_record,
     routing_record,
     score,
     some_lesions,
@@ -36,6 +38,7 @@ from highwaynet.figures.style import to_svg
 from highwaynet.runs.record_files import load_record, save_record
 
 RECORDS: dict[str, Callable[[], Any]] = {
+    "mistakes": lambda: mistakes_record("0123456"),
     "gates": lambda: gates_record(7, 5),
     "routing": lambda: routing_record(["0", "cat", "dog"], 7, 5),
     "lesions": lambda: some_lesions(7),
@@ -47,6 +50,8 @@ RECORDS: dict[str, Callable[[], Any]] = {
 }
 PLOTS: dict[str, Callable[[], Figure]] = {name: lambda make=make: make().plot() for name, make in RECORDS.items()} | {
     "route-distances": lambda: RECORDS["routing"]().plot("route-distances"),
+    "calibration": lambda: RECORDS["mistakes"]().plot("calibration"),
+    "residuals": lambda: residuals_record().plot(),
 }
 EVIL = '<script>alert("x & y")</script>'
 MISSING = "needs the package matplotlib: pip install 'highwaynet[figures]'"
@@ -88,7 +93,7 @@ def drawn_layers(name: str, figure: Figure) -> int:
     """How many layers the first panel shows."""
     axes = figure.axes[0]
     match name:
-        case "gates" | "routing" | "pairs":
+        case "gates" | "routing" | "pairs" | "mistakes":
             return len(axes.images[0].get_array())
         case "deletions" | "depth":
             return int(max(axes.lines[0].get_xdata()))
@@ -97,6 +102,7 @@ def drawn_layers(name: str, figure: Figure) -> int:
 
 
 LABELS = {
+    "mistakes": ("predicted class", "true class"),
     "gates": ("block", "highway layer"),
     "routing": ("block", "highway layer"),
     "lesions": ("", "mean training loss"),
@@ -183,8 +189,8 @@ def test_html_tells_and_shows(name: str) -> None:
     assert fragment.texts[:2] == [caption(record), view.finding(record)]
     assert "MNIST, 50-layer highway, seed 1, 60 epochs" in fragment.texts[0]
     assert "training samples" in fragment.texts[0]
-    assert [image["alt"] for image in fragment.images] == [drawing.title for drawing in view.drawings.values()]
-    for image, drawing in zip(fragment.images, view.drawings.values(), strict=True):
+    assert [image["alt"] for image in fragment.images] == [drawing.title for drawing in view.drawn(record).values()]
+    for image, drawing in zip(fragment.images, view.drawn(record).values(), strict=True):
         figure = drawing.draw(record)
         assert image["width"] == str(round(100 * figure.get_figwidth()))
         head, _, data = (image["src"] or "").partition(",")

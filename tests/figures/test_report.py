@@ -83,7 +83,15 @@ def test_says_what_was_run_and_what_came_out(page: str, finished_run: Callable[.
     assert f"{100 * accuracy:.2f}\u00a0%" in page
     for title in (*OF_HIGHWAYS, *OF_GATED, "Where the signal goes"):
         assert f"<h3>{title}</h3>" in page
-    assert page.count("<svg") == 1 + 9 + 1, "curves, all of the highway network, the signal in the plain one"
+    assert page.count("<svg") == 1 + 2 + 9 + 2 + 1, "curves; mistakes, all of the highway network; mistakes and the signal in the plain one"
+    assert page.count("<h3>The worst mistakes</h3>") == 2
+    assert page.count('<img alt="sample ') == 2 * 12
+    for text in (
+        "What the 6-layer plain network gets wrong",
+        "test balanced accuracy",
+        "test accuracy of guessing the most frequent class",
+    ):
+        assert text in page
 
 
 def test_the_same_runs_give_the_same_page(page: str, finished_run: Callable[..., RunDirectory]) -> None:
@@ -100,7 +108,7 @@ def test_names_cannot_inject_anything(finished_run: Callable[..., RunDirectory])
 def test_one_run_and_a_residual_one(finished_run: Callable[..., RunDirectory]) -> None:
     page = render_report([reported(finished_run("fc-residual"))])
     assert "6-layer residual network on digits" in page
-    assert page.count("<svg") == 1 + 6, "curves, and what needs no gates"
+    assert page.count("<svg") == 1 + 2 + 6, "curves, mistakes, and what needs no gates"
     assert not any(title in page for title in OF_HIGHWAYS)
 
 

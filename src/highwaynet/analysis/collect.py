@@ -21,6 +21,7 @@ from highwaynet.analysis.analysis_records import (
     RoutingRecord,
 )
 from highwaynet.analysis.greedy import removable_layers
+from highwaynet.analysis.mistakes_record import MistakesRecord
 from highwaynet.analysis.questions import (
     DELETIONS,
     DEPTH,
@@ -28,6 +29,7 @@ from highwaynet.analysis.questions import (
     FLOW,
     GATES,
     LESIONS,
+    MISTAKES,
     PAIRS,
     QUESTIONS,
     REASONS,
@@ -113,9 +115,9 @@ class Study:
 
     def reason_against(self, question: str) -> str | None:
         """Return why the question with this name does not apply to the network; None if it does."""
-        has: dict[Need, object] = {"gates": self.has_gates, "classes": self.classes, "closable layers": self.closable, "start": True}
+        has: dict[Need, object] = {"gates": self.has_gates, "classes": self.classes, "closable layers": self.closable}
         has["removable layers"] = self.has_removable
-        return next((REASONS[need] for need in QUESTIONS[question].needs if not has[need]), None)
+        return next((REASONS[need] for need in QUESTIONS[question].needs if not has.get(need, True)), None)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -145,6 +147,15 @@ class Study:
         )
         self._keep(EVALUATION, made)
         return made
+
+    def mistakes(self, part: Part = "test", progress: Progress | None = None) -> MistakesRecord:
+        """What the network gets wrong, and how good it is in comparison with guessing.
+
+        Args:
+            part: Which part of the data: train, validation or test.
+            progress: Called with (done, total) while the analysis runs.
+        """
+        return self.ask(MISTAKES, part, progress=progress)
 
     def gates(self, sample: int = 0, progress: Progress | None = None) -> GatesRecord:
         """Which transform gates open over the training data, and for one sample.
@@ -266,7 +277,11 @@ class Study:
     ) -> RecordT:
         module, function = question.home.split(".")
         analyse: Callable[..., RecordT] = getattr(import_module(f"highwaynet.analysis.{module}"), function)
-        more = {"start": load_start(self.run, self._preparation.record), "spec": self.spec.network} if "start" in question.needs else {}
+        more: dict[str, Any] = {}
+        if "start" in question.needs:
+            more |= {"start": load_start(self.run, self._preparation.record), "spec": self.spec.network}
+        if "train" in question.needs:
+            more |= {"train": self.data.train}
         try:
             return analyse(self.network, split, origin=Origin(self._fingerprint, self._about, part), progress=progress, **options, **more)
         except ValueError as error:  # the question does not apply to this network

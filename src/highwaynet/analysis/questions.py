@@ -17,12 +17,13 @@ from highwaynet.analysis.analysis_records import (
     RefinementRecord,
     RoutingRecord,
 )
+from highwaynet.analysis.mistakes_record import MistakesRecord
 from highwaynet.data.names import Part
 from highwaynet.runs.record_files import record_name
 
 EVALUATION = "evaluation"
 """The name of the record of all scores; it exists for every network."""
-Need = Literal["gates", "classes", "closable layers", "removable layers", "start"]
+Need = Literal["gates", "classes", "closable layers", "removable layers", "start", "train"]
 RecordT = TypeVar("RecordT", bound=AnalysisRecord)
 
 REASONS: dict[Need, str] = {
@@ -31,7 +32,7 @@ REASONS: dict[Need, str] = {
     "closable layers": "it has no layers that can be closed; highway and residual layers can",
     "removable layers": "it has no layers that can be removed; highway and residual layers that keep their shape can",
 }
-"""Why a question does not apply to a network that lacks what it needs; "start" is missing because every run has one."""
+"""Why a question does not apply to a network that lacks what it needs; "start" and "train" are missing because every run has them."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Question(Generic[RecordT]):
     command: Literal["inspect", "lesion"]
     """The command that asks it."""
     needs: tuple[Need, ...] = ()
-    """What the network must have; with "start", the analysis also gets the network before training."""
+    """What the network must have; with "start", the analysis also gets the network before training, with "train" the training data."""
     by_part: bool = False
     """Whether it can be asked about any part of the data; otherwise it is about the training data."""
     reported: tuple[Part, ...] = ("train",)
@@ -62,6 +63,7 @@ class Question(Generic[RecordT]):
         return record_name(self.name, part if self.by_part else None)
 
 
+MISTAKES = Question("mistakes", MistakesRecord, "mistakes.analyse_mistakes", "inspect", ("train",), by_part=True, reported=("test",))
 GATES = Question("gates", GatesRecord, "gates.analyse_gates", "inspect", ("gates",), options=("sample",))
 ROUTING = Question("routing", RoutingRecord, "routing.analyse_routing", "inspect", ("gates", "classes"))
 FLOW = Question("flow", FlowRecord, "flow.analyse_flow", "inspect", ("start",), samples=1000)
@@ -76,7 +78,7 @@ DELETIONS = Question(
 DEPTH = Question("depth", DepthRecord, "greedy.analyse_depth", "lesion", ("removable layers",), by_part=True, samples=4000)
 
 QUESTIONS: dict[str, Question[Any]] = {
-    question.name: question for question in (GATES, ROUTING, FLOW, REFINEMENT, LESIONS, PAIRS, DELETIONS, DEPTH)
+    question.name: question for question in (MISTAKES, GATES, ROUTING, FLOW, REFINEMENT, LESIONS, PAIRS, DELETIONS, DEPTH)
 }
 
 

@@ -46,7 +46,7 @@ class Findings:
         from highwaynet.figures.drawings import VIEWS
 
         view = VIEWS[type(record)]
-        figures = {title: drawing.draw(record, **options.get(title, {})) for title, drawing in view.drawings.items()}
+        figures = {title: drawing.draw(record, **options.get(title, {})) for title, drawing in view.drawn(record).items()}
         self._records[name] = record
         self._findings.append(view.finding(record))
         self.out.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.cli.asking import FORMAT, OUT, RUN, Findings, Told, names_in, need_figures, progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import CHECKPOINT
+from highwaynet.data.names import Part
 from highwaynet.runs.names import Kept
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def inspect_command(
     what: Annotated[
         str | None,
         typer.Option(
-            help="Analyses, separated by commas: gates, routing, flow, refinement. By default all that apply to the network.",
+            help="Analyses, separated by commas: mistakes, gates, routing, flow, refinement. By default all that apply to the network.",
             metavar="NAMES",
         ),
     ] = None,
@@ -29,13 +30,16 @@ def inspect_command(
         str | None, typer.Option(help="routing: the classes to draw, by name or number, separated by commas.", metavar="NAMES")
     ] = None,
     sample: Annotated[int, typer.Option(help="gates: the training sample whose gates are shown one by one, from 0.", min=0)] = 0,
+    split: Annotated[
+        Part | None, typer.Option(help="mistakes: which part of the data; by default test. Others use the training data.")
+    ] = None,
     checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
     out: Annotated[Path | None, OUT] = None,
     formats: Annotated[str, FORMAT] = "png",
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print findings and records as JSON.")] = False,
 ) -> None:
-    """Look inside a trained network: which gates open, how routes differ between classes, where the signal dies, how layers refine.
+    """Look into a trained network: what it gets wrong, which gates open, how routes differ, where the signal dies, how layers refine.
 
     Records are stored in the run directory and reused.
 
@@ -50,23 +54,25 @@ def inspect_command(
     if sample >= study.count("train"):
         raise InputError(f"--sample {sample}: there are {study.count('train'):,} training samples, numbered from 0")
     asked = _fitting(study, wanted)
-    for given, option, name in ((classes, "--classes", "routing"), (sample, "--sample", "gates")):
+    for given, option, name in ((classes, "--classes", "routing"), (sample, "--sample", "gates"), (split, "--split", "mistakes")):
         if given and name not in asked:
             raise InputError(f"{option} {given}: this is for {name}, which is not in --what or does not apply to this network; omit it")
     for name in asked:
         with progress_bar(f"{name} of {run}", "samples") as progress:
             try:
-                _ask(answers, name, sample, chosen, progress)
+                _ask(answers, name, sample, chosen, split, progress)
             except InputError:
                 if name != "refinement" or wanted is not None:  # refinement needs two layers
                     raise
     answers.show(as_json=as_json)
 
 
-def _ask(answers: Findings, name: str, sample: int, classes: list[int] | None, progress: Told) -> None:
+def _ask(answers: Findings, name: str, sample: int, classes: list[int] | None, split: Part | None, progress: Told) -> None:
     question = QUESTIONS[name]
     options: dict[str, Any] = {"sample": sample} if "sample" in question.options else {}
-    answers.add(name, answers.study.ask(question, progress=progress, **options), routing={"classes": classes})
+    part = (split or question.reported[0]) if question.by_part else "train"
+    ending = f"-{part}" if question.by_part else ""
+    answers.add(name, answers.study.ask(question, part, progress=progress, **options), ending, routing={"classes": classes})
 
 
 def _fitting(study: "Study", wanted: list[str] | None) -> list[str]:

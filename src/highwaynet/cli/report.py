@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from highwaynet.analysis.questions import DELETIONS, DEPTH, FLOW, GATES, LESIONS, PAIRS, REFINEMENT, ROUTING, Question
+from highwaynet.analysis.questions import DELETIONS, DEPTH, FLOW, GATES, LESIONS, MISTAKES, PAIRS, REFINEMENT, ROUTING, Question
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import write_atomically
 from highwaynet.base.text import loss_text
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from highwaynet.figures.cards import Found
     from highwaynet.figures.report import ReportedRun
 
-ORDER: tuple[Question[Any], ...] = (GATES, ROUTING, LESIONS, PAIRS, DELETIONS, DEPTH, FLOW, REFINEMENT)
+ORDER: tuple[Question[Any], ...] = (MISTAKES, GATES, ROUTING, LESIONS, PAIRS, DELETIONS, DEPTH, FLOW, REFINEMENT)
 """The questions in the order of the report."""
 MOST_FOR_PAIRS = 60
 """With more layers than this, pairs are omitted, because their number grows with the square."""

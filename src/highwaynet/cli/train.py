@@ -18,6 +18,7 @@ from highwaynet.networks.spec import NetworkSpec
     *(f"network.{name}" for name in ("name", "variant", "depth", "width", "activation", "init", "gate_bias", "carry")),
     *("data.name", *DATA_FLAGS, "data.validation"),
     *(f"training.{name}" for name in ("recipe", "epochs", "batch_size", "learning_rate", "momentum", "decay", "clip_norm")),
+    "training.class_weight",
     *(f"training.{name}" for name in ("on_divergence", "patience", "threads", "device", "precision", "compile", "recompute")),
     *("training.checkpoint", "training.tensorboard", "seed", "start.run", "start.without", "teacher.run"),
 )

@@ -36,6 +36,8 @@ class Split:
     rows: Tensor
     """int64 indices of the samples of this part, in order."""
     preparation: Preparation
+    names: tuple[str, ...] = ()
+    """Files of all samples, as paths inside the data's folder; empty if samples have no files of their own."""
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -50,6 +52,21 @@ class Split:
         if count >= len(self):
             return self
         return replace(self, rows=self.rows[torch.arange(count) * len(self) // count])
+
+    def name(self, index: int) -> str:
+        """Return what sample `index` of this part (from 0) is called in the data: its file, its row in a table, or its place in an array.
+
+        Rows of tables are counted from 1, without the header, as in messages; places in arrays from 0. An official test part has its own
+        numbering.
+        """
+        row = int(self.rows[index])
+        if self.names:
+            return self.names[row]
+        return f"row {row + 1}" if self.preparation.record.kind == "table" else f"sample {row}"
+
+    def class_counts(self) -> Tensor:
+        """Return the number of samples of each class in this part, (classes,)."""
+        return torch.bincount(self.targets[self.rows], minlength=len(self.preparation.record.class_names))
 
     def batches(
         self,

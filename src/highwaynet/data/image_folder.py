@@ -71,14 +71,16 @@ def read_image_folder(
 
     inputs = form.allocate(len(headers))  # (images, channels, height, width)
     labels: list[int] = []
+    read: list[str] = []
     for done, header in enumerate(headers, start=1):
         with _bad_ones(skipped if skip_bad else None, header.path):
             inputs[len(labels)] = decode(header.path, form, may_resize=resize is not None)
             labels.append(header.label)
+            read.append(header.path.relative_to(folder).as_posix())
         if progress is not None:
             progress(done, len(headers))
     _refuse_empty(folder, files, set(labels))
-    return Samples(inputs[: len(labels)], np.array(labels, np.int64)), tuple(files), skipped, form
+    return Samples(inputs[: len(labels)], np.array(labels, np.int64), tuple(read)), tuple(files), skipped, form
 
 
 def glance_at_images(folder: Path) -> tuple[dict[str, int], list[tuple[int, int]], bool]:

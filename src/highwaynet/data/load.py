@@ -67,11 +67,12 @@ def load_dataset(
         preparation = _prepare(source, spec, inputs, rows, encoder)
     else:
         _check_unchanged(source, inputs, preparation.record, _found(source, encoder))
-    train = Split(inputs, _numbers(source.samples.targets, preparation.record), rows.train, preparation)
+    train = Split(inputs, _numbers(source.samples.targets, preparation.record), rows.train, preparation, source.samples.names)
     validation = replace(train, rows=rows.validation) if len(rows.validation) else None
     test = replace(train, rows=rows.test)
     if source.test is not None:
-        test = Split(as_tensor(source.test.inputs), _numbers(source.test.targets, preparation.record), rows.test, preparation)
+        targets = _numbers(source.test.targets, preparation.record)
+        test = Split(as_tensor(source.test.inputs), targets, rows.test, preparation, source.test.names)
     return Dataset(spec.name, preparation, train, validation, test)
 
 

@@ -15,6 +15,8 @@ class Samples:
     """Images (samples, channels, height, width), uint8 if stored so, otherwise float32; or features (samples, features)."""
     targets: NDArray[Any]
     """(samples,): int64 class numbers from 0, or float64 numbers to predict."""
+    names: tuple[str, ...] = ()
+    """Files of the samples, as paths inside the data's folder; empty if samples have no files of their own."""
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -22,4 +24,4 @@ class Samples:
 
     def select(self, indices: NDArray[np.int64]) -> "Samples":
         """Return a copy of the samples with these indices, in this order."""
-        return Samples(self.inputs[indices], self.targets[indices])
+        return Samples(self.inputs[indices], self.targets[indices], tuple(self.names[index] for index in indices) if self.names else ())

@@ -6,6 +6,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from highwaynet.analysis.analysis_records import AnalysisRecord, DeletionsRecord, DepthRecord, LesionsRecord, PairsRecord
+from highwaynet.analysis.mistakes_record import MistakesRecord
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import write_atomically
 from highwaynet.figures.findings import samples_text, with_count
@@ -39,7 +40,8 @@ def caption(*records: AnalysisRecord) -> str:
 
 def _use(record: AnalysisRecord) -> str:
     """Return the words that introduce the samples."""
-    return "measured on" if isinstance(record, LesionsRecord | PairsRecord | DeletionsRecord | DepthRecord) else "means over"
+    measured = LesionsRecord | PairsRecord | DeletionsRecord | DepthRecord | MistakesRecord
+    return "measured on" if isinstance(record, measured) else "means over"
 
 
 def _draws(record: AnalysisRecord) -> str:

@@ -15,11 +15,12 @@ Found = Mapping[str, Sequence[AnalysisRecord]]
 
 @dataclass(frozen=True)
 class Card:
-    """A figure with its title and finding."""
+    """A figure, or a part of a page that is already HTML, with its title and finding."""
 
     title: str
-    figure: Figure
+    figure: Figure | None
     finding: str
+    html: str = ""
 
 
 def cards(found: Found, colour: str = COLOURS[0], *, blocks: bool = False) -> Iterator[Card]:
@@ -29,10 +30,12 @@ def cards(found: Found, colour: str = COLOURS[0], *, blocks: bool = False) -> It
         options = {"colour": colour} if of_lesions else {}
         texts = [_closing(blocks=blocks)] if of_lesions else []
         texts.append(view.finding(record))
-        for drawing in view.drawings.values():
+        for drawing in view.drawn(record).values():
             figure = drawing.draw(record, *others, narrow=True, **options)
             yield Card(drawing.title, figure, " ".join(filter(None, [*texts, drawing.note(record)])))
             texts = []  # only the first figure has the finding
+        if view.appendix and (html := view.appendix.html(record)):
+            yield Card(view.appendix.title, None, " ".join([*texts, view.appendix.note(record)]), html)
 
 
 def _closing(*, blocks: bool) -> str:

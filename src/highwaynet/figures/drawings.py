@@ -22,6 +22,7 @@ from highwaynet.analysis.analysis_records import (
     RefinementRecord,
     RoutingRecord,
 )
+from highwaynet.analysis.mistakes_record import MistakesRecord
 from highwaynet.base import display
 from highwaynet.base.errors import InputError, unknown
 from highwaynet.figures.captions import caption
@@ -37,7 +38,8 @@ from highwaynet.figures.findings import (
     refinement_finding,
     routing_finding,
 )
-from highwaynet.figures.fragments import fragment, picture, table
+from highwaynet.figures.fragments import fragment, picture, section, table
+from highwaynet.figures.mistakes_words import mistakes_finding, worst_as_html, worst_note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,6 +57,8 @@ class Drawing:
     """Arguments of that function for narrow pages."""
     note: Callable[[Any], str] = lambda record: ""
     """Returns a text that explains how to read the figure."""
+    applies: Callable[[Any], object] = lambda record: True
+    """Says whether a record has what the figure shows."""
 
     def draw(self, record: AnalysisRecord, *others: AnalysisRecord, narrow: bool = False, **options: Any) -> "Figure":
         """Draw the record; `others` are records of the same kind to compare with, if the function accepts several."""
@@ -71,7 +75,25 @@ class View:
     finding: Callable[[Any], str]
     """Returns the record in words."""
     drawings: Mapping[str, Drawing]
-    """Figures by file name; the first is the main one."""
+    """Figures by file name; the first that applies to a record is the main one."""
+    appendix: "Appendix | None" = None
+    """What is shown below the figures."""
+
+    def drawn(self, record: AnalysisRecord) -> dict[str, Drawing]:
+        """Return the figures that apply to a record."""
+        return {name: drawing for name, drawing in self.drawings.items() if drawing.applies(record)}
+
+
+@dataclass(frozen=True)
+class Appendix:
+    """What pages and notebooks show of a record besides figures."""
+
+    title: str
+    """The heading above it."""
+    html: Callable[[Any], str]
+    """Returns HTML, empty if there is nothing to show; needs matplotlib if the record has pictures."""
+    note: Callable[[Any], str]
+    """Returns a text that explains it."""
 
 
 def _gate_note(record: GatesRecord) -> str:
@@ -79,11 +101,42 @@ def _gate_note(record: GatesRecord) -> str:
     return f"{averaged}Highway layers are numbered from 1; plain layers are not counted."
 
 
+def _confusion_note(record: MistakesRecord) -> str:
+    return "Colours are shares of each true class, so that rows add up to 100 %; numbers, where there is room for them, are samples."
+
+
+def _calibration_note(record: MistakesRecord) -> str:
+    return "Below the dashed line the network is too sure of its predictions, above it not sure enough. 15 equally wide bins."
+
+
+def _residuals_note(record: MistakesRecord) -> str:
+    few = f"{len(record.targets):,} evenly spaced samples. " if len(record.targets) < record.samples else ""
+    return f"{few}Dots on the dashed line are predicted exactly."
+
+
 def _distance_note(record: RoutingRecord) -> str:
     return "Root mean squared difference of the classes' mean gates."
 
 
 VIEWS: dict[type[AnalysisRecord], View] = {
+    MistakesRecord: View(
+        mistakes_finding,
+        {
+            "confusion": Drawing(
+                "Which classes are confused", "mistakes_plot.draw_confusion", note=_confusion_note, applies=lambda one: len(one.confusion)
+            ),
+            "calibration": Drawing(
+                "How far its probabilities can be trusted",
+                "mistakes_plot.draw_calibration",
+                note=_calibration_note,
+                applies=lambda one: one.bin_samples.any(),
+            ),
+            "residuals": Drawing(
+                "Predictions and their errors", "mistakes_plot.draw_residuals", note=_residuals_note, applies=lambda one: not one.classes
+            ),
+        },
+        Appendix("The worst mistakes", worst_as_html, worst_note),
+    ),
     GatesRecord: View(gate_finding, {"gates": Drawing("Which gates open", "gate_map.draw_gates", {"columns": 2}, _gate_note)}),
     RoutingRecord: View(
         routing_finding,
@@ -109,20 +162,23 @@ def _plot(
 ) -> "Figure":
     """Draw one of the figures of a record, by default the main one."""
     _need_matplotlib(f"{type(record).__name__}.plot()")
-    name = next(iter(view.drawings)) if which is None else which
-    if name not in view.drawings:
-        raise unknown("figure", name, view.drawings)
-    return view.drawings[name].draw(record, *others, **options)
+    drawn = view.drawn(record)
+    name = next(iter(drawn)) if which is None else which
+    if name not in drawn:
+        raise unknown("figure", name, drawn)
+    return drawn[name].draw(record, *others, **options)
 
 
 def _as_html(view: View, record: AnalysisRecord) -> str:
-    """Return caption, finding and all figures as HTML."""
+    """Return caption, finding, all figures and the appendix as HTML."""
     texts = [caption(record), view.finding(record)]
     try:
         _need_matplotlib("The figure")
     except InputError as error:
         return fragment([*texts, f"{error}"])
-    shown = [picture(drawing.title, drawing.note(record), drawing.draw(record)) for drawing in view.drawings.values()]
+    shown = [picture(drawing.title, drawing.note(record), drawing.draw(record)) for drawing in view.drawn(record).values()]
+    if view.appendix and (content := view.appendix.html(record)):
+        shown.append(section(view.appendix.title, view.appendix.note(record), content))
     return fragment(texts, *shown)
 
 

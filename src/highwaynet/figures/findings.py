@@ -20,14 +20,14 @@ from highwaynet.analysis.analysis_records import (
     RoutingRecord,
 )
 from highwaynet.base.arrays import Numbers
-from highwaynet.base.text import loss_text, percent
+from highwaynet.base.text import loss_text, percent, quantity_text
 from highwaynet.runs.run_records import Score
 
 PART_NAMES = {"train": "training", "validation": "validation", "test": "test"}
 METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
     "loss": ("loss", loss_text),
     "accuracy": ("accuracy", percent),
-    "rmse": ("RMSE", lambda value: f"{value:.4g}"),
+    "rmse": ("RMSE", quantity_text),
     "r2": ("R²", lambda value: f"{value:.3f}"),
 }
 """For each field of a score its heading and its number format."""

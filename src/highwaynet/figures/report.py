@@ -1,5 +1,6 @@
 """The HTML report: one file without external resources."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -9,9 +10,12 @@ from markupsafe import Markup, escape
 from pydantic import BaseModel
 
 from highwaynet.analysis.analysis_records import EvaluationRecord
+from highwaynet.analysis.mistakes_record import MistakesRecord
+from highwaynet.analysis.questions import MISTAKES
 from highwaynet.base.specs import section_in
+from highwaynet.base.text import percent, quantity_text
 from highwaynet.data.record import DataRecord
-from highwaynet.figures.cards import Found, cards
+from highwaynet.figures.cards import Card, Found, cards
 from highwaynet.figures.curves import Curve, draw_curves
 from highwaynet.figures.findings import METRICS, PART_NAMES
 from highwaynet.figures.pages import render_page
@@ -76,6 +80,27 @@ def _results(runs: list[ReportedRun]) -> list[tuple[str, list[str]]]:
             values = [getattr(score, metric) if score else None for score in scores]
             if any(value is not None for value in values):
                 rows.append((f"{name} {heading}", ["–" if value is None else text(value) for value in values]))
+    return rows + _next_to_guessing(runs)
+
+
+GUESSING: dict[str, tuple[str, Callable[[float], str]]] = {
+    "baseline_accuracy": ("test accuracy of guessing the most frequent class", percent),
+    "balanced_accuracy": ("test balanced accuracy", percent),
+    "calibration_error": ("test calibration error", percent),
+    "mae": ("test MAE", quantity_text),
+    "baseline_rmse": ("test RMSE of guessing the mean", quantity_text),
+}
+"""Fields of the record of mistakes in the table of results, with heading and number format."""
+
+
+def _next_to_guessing(runs: list[ReportedRun]) -> list[tuple[str, list[str]]]:
+    """Return the rows of the table of results that are about mistakes."""
+    records = [next((one for one in run.inside.get(MISTAKES.name, ()) if isinstance(one, MistakesRecord)), None) for run in runs]
+    rows = []
+    for field, (heading, text) in GUESSING.items():
+        values = [getattr(record, field, None) for record in records]
+        if any(value is not None for value in values):
+            rows.append((heading, ["–" if value is None else text(value) for value in values]))
     return rows
 
 
@@ -94,9 +119,17 @@ def _environments(runs: list[ReportedRun]) -> list[str]:
 def _view(run: ReportedRun, label: str, colour: str) -> dict[str, Any]:
     """Return what the template needs for a run."""
     network = run.spec.network
-    found = cards(run.inside, colour, blocks=network.kind == "residual" and network.preset.traits.has_blocks)
-    shown = [{"title": card.title, "svg": Markup(to_svg(card.figure)), "finding": card.finding} for card in found]
-    return {"run": run, "label": label, "colour": colour, "cards": shown}
+    blocks = network.kind == "residual" and network.preset.traits.has_blocks
+    wrong = {name: records for name, records in run.inside.items() if name == MISTAKES.name}
+    inside = {name: records for name, records in run.inside.items() if name not in wrong}
+    sections = {f"What the {label} network gets wrong": wrong, f"Inside the {label} network": inside}
+    shown = {heading: [_shown(card) for card in cards(found, colour, blocks=blocks)] for heading, found in sections.items() if found}
+    return {"run": run, "label": label, "colour": colour, "sections": shown}
+
+
+def _shown(card: Card) -> dict[str, Any]:
+    content = f'<div class="scroll">{card.html}</div>' if card.figure is None else to_svg(card.figure)
+    return {"title": card.title, "content": Markup(content), "finding": card.finding}
 
 
 def _settings(runs: list[ReportedRun]) -> list[dict[str, Any]]:

@@ -57,7 +57,7 @@ def class_title(name: str) -> str:
     >>> class_title("7"), class_title("aquatic mammals and other large animals")
     ('class 7', 'aquatic mammals …')
     """
-    return f"class {name}" if name.isdigit() else _short(name, 20)
+    return f"class {name}" if name.isdigit() else short_name(name, 20)
 
 
 def draw_route_distances(record: RoutingRecord) -> Figure:
@@ -70,7 +70,7 @@ def draw_route_distances(record: RoutingRecord) -> Figure:
         axes = figure.subplots()
         image = heat_map(axes, apart, Normalize(low, high if high > low else low + 1e-3), first=0)
         if count <= NAMED:
-            names = [_short(name, 18) for name in record.class_names]
+            names = [short_name(name, 18) for name in record.class_names]
             letters = max(map(len, names))
             looks: Any = {"fontsize": 8 if letters > 2 and count > 10 else 9}
             axes.set_xticks(range(count), names, rotation=90 if letters > 2 else 0, **looks)
@@ -83,5 +83,6 @@ def draw_route_distances(record: RoutingRecord) -> Figure:
         return figure
 
 
-def _short(name: str, length: int) -> str:
+def short_name(name: str, length: int) -> str:
+    """Shorten the name of a class to this many characters, if possible between words."""
     return shorten(name, length, placeholder=" …") if " " in name else name if len(name) <= length else name[: length - 1] + "…"

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from highwaynet.base.files import sha256
 from highwaynet.base.specs import Spec
-from highwaynet.base.text import loss_text, percent
+from highwaynet.base.text import loss_text, percent, quantity_text
 from highwaynet.data.record import DataRecord
 
 Count = Annotated[int, Field(ge=0)]
@@ -33,7 +33,7 @@ class Metrics(Spec):
         """The main metric as text: accuracy, or RMSE and R²."""
         if self.accuracy is not None:
             return percent(self.accuracy)
-        return f"RMSE {self.rmse or 0:.4g}, R² {self.r2 or 0:.3f}"
+        return f"RMSE {quantity_text(self.rmse or 0)}, R² {self.r2 or 0:.3f}"
 
     @property
     def percent(self) -> float:

@@ -92,6 +92,10 @@ class TrainingSpec(Spec):
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Classification: share of each target that is spread evenly over all classes. Losses in the history are without it."""
 
+    class_weight: Literal["balanced"] | None = None
+    """Classification: balanced weights the loss of each sample by n / (classes · n_class), counted over the training samples, so that all
+    classes count alike. Losses in the history are without it."""
+
     weight_average: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Keep an exponential moving average of the weights, updated after every step: this share of the average stays, for instance 0.999.
     Validation and the best weights then use the average."""
@@ -159,6 +163,10 @@ class TrainingSpec(Spec):
         if self.label_smoothing and self.objective:
             raise ValueError(
                 f"training.label_smoothing = {self.label_smoothing}: the objective {self.objective} is your own; smooth the targets there"
+            )
+        if self.class_weight and self.objective:
+            raise ValueError(
+                f"training.class_weight = {self.class_weight!r}: the objective {self.objective} is your own; weight the classes there"
             )
         if self.layer_drop and self.compile:
             raise ValueError(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +40,10 @@ class Fitting:
         self.computing = computing_for(training, world.local_rank)
         self.network = (job.network or job.start_network()).to(self.computing.device, self.computing.dtype)
         self.objective = job.objective.to(self.computing.device, self.computing.dtype)
+        self._class_weight: Tensor | None = None
+        if training.class_weight:
+            main: Any = getattr(self.objective, "main", self.objective)  # of companions
+            self._class_weight = main.class_weight
         if training.recompute:
             recompute(self.network)
         self.layer_drop = LayerDrop(self.network, training, job.spec.seed)
@@ -76,6 +81,13 @@ class Fitting:
         with self.computing.autocast():
             found: BatchLoss = self._forward(inputs, targets, self.state.step / self.steps)
         return found
+
+    def factor(self, share: Share, targets: Tensor) -> float:
+        """The factor of this process's mean with which the mean over the processes is that of the batch, weighted by classes or not."""
+        if self._class_weight is None:
+            return share.weight
+        mine = self._class_weight[targets].sum() if share.weight else self._class_weight.new_zeros(())
+        return float(self.world.size * mine / self.world.total(mine))
 
     def batches(self, epoch: int, *, first: int = 0, whole: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
         """Iterate over this process's shares of an epoch's batches, from number `first` on; with `whole`, over whole batches.

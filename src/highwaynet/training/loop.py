@@ -19,6 +19,7 @@ from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.evaluation import evaluate
 from highwaynet.training.fitting import Fitting
+from highwaynet.training.guessing import no_better_than_guessing, skewed_classes
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.objective import Objective
 from highwaynet.training.optimiser import set_learning_rate
@@ -123,6 +124,8 @@ def fit(fitting: Fitting, care: Care, watcher: Watcher, interruption: Interrupti
     watcher.started(state.record, state.epoch, state.step)
     if note := slow_precision(training):
         watcher.note(note)
+    if not fitting.job.resumes and (note := skewed_classes(fitting.data.train, training)):
+        watcher.note(note)
     interruption.armed = True
     while state.epoch < training.epochs:
         if state.best and training.patience is not None and state.epoch - state.best.epoch >= training.patience:
@@ -134,6 +137,8 @@ def fit(fitting: Fitting, care: Care, watcher: Watcher, interruption: Interrupti
         except DivergenceError as error:
             care.rewind(error)
     fitting.saver.finish()
+    if note := no_better_than_guessing(fitting):
+        care.say(note)
 
 
 def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
@@ -151,7 +156,7 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
         with fitting.layer_drop.at(state.step):
             outputs, loss, minimised = fitting.forward(inputs, targets)
             if world.size > 1:
-                minimised = minimised * share.weight  # the processes' gradients are averaged
+                minimised = minimised * fitting.factor(share, targets)  # the processes' gradients are averaged
             state.optimiser.zero_grad()
             state.scaler.scale(minimised).backward()
 

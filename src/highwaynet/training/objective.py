@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -89,11 +90,16 @@ class Classification(Objective):
 
     Args:
         label_smoothing: Share of each target that is spread evenly over all classes in what is minimised; the loss is without it.
+        class_weight: Weight of each class in what is minimised, (classes,), for instance `balanced_weights`; the loss is without it. The
+            weighted sum is divided by the sum of the samples' weights, as in torch.
     """
 
-    def __init__(self, label_smoothing: float = 0.0) -> None:
+    class_weight: Tensor | None
+
+    def __init__(self, label_smoothing: float = 0.0, class_weight: Tensor | None = None) -> None:
         super().__init__()
         self.label_smoothing = label_smoothing
+        self.register_buffer("class_weight", class_weight, persistent=False)  # it follows from the data, so no checkpoint needs it
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean cross-entropy."""
@@ -101,9 +107,11 @@ class Classification(Objective):
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """Return outputs and loss for one step; networks that have a fused cross-entropy compute it themselves."""
-        if self.label_smoothing:
+        weight = self.class_weight
+        if self.label_smoothing or weight is not None:
             outputs = network(batch.inputs)
-            minimised = F.cross_entropy(outputs, batch.targets, label_smoothing=self.label_smoothing)
+            logits = outputs if weight is None else outputs.to(weight.dtype)  # they may be bfloat16
+            minimised = F.cross_entropy(logits, batch.targets, weight, label_smoothing=self.label_smoothing)
             return BatchLoss(outputs, self.measure(outputs, batch.targets), minimised)
         if not getattr(network, "takes_targets", False) or type(self).loss is not Classification.loss:
             return super().forward(network, batch)
@@ -148,12 +156,23 @@ class Companions(Objective):
         return BatchLoss(outputs, main.loss, helped)
 
 
+def balanced_weights(counts: Tensor) -> Tensor:
+    """Return weights with which all classes count alike, n / (classes · n_class); classes without samples are left out and get 0.
+
+    >>> import torch
+    >>> balanced_weights(torch.tensor([6, 2, 0, 4])).tolist()
+    [0.6666666865348816, 2.0, 0.0, 1.0]
+    """
+    present = counts > 0
+    return torch.where(present, counts.sum() / (present.sum() * counts.clamp(min=1)), 0.0)
+
+
 def standard_objective(task: Task) -> Objective:
     """Return cross-entropy for classification, squared error for regression."""
     return Classification() if task == "classification" else Regression()
 
 
-def objective_for(plan: Plan, data: DataRecord, training: TrainingSpec) -> Objective:
-    """Return the objective of a run for which the user passed none."""
-    main = Classification(training.label_smoothing) if data.task == "classification" else Regression()
+def objective_for(plan: Plan, data: DataRecord, training: TrainingSpec, class_weight: Tensor | None = None) -> Objective:
+    """Return the objective of a run for which the user passed none; `class_weight` has the weights of the classes, if they differ."""
+    main = Classification(training.label_smoothing, class_weight) if data.task == "classification" else Regression()
     return Companions(main, training.companion_weight) if any(isinstance(part, Companion) for part in plan.parts) else main

@@ -26,7 +26,7 @@ from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 from highwaynet.training.computing import check_computing, choose_device
 from highwaynet.training.distillation import distilled, with_teacher
 from highwaynet.training.distribution import World
-from highwaynet.training.objective import Batch, Objective, objective_for
+from highwaynet.training.objective import Batch, Objective, balanced_weights, objective_for
 from highwaynet.training.rehearsal import rehearse
 from highwaynet.training.starting_point import find_starting_point
 from highwaynet.training.suitability import check_fit, for_few_samples
@@ -183,7 +183,8 @@ def _objective(
     """Return the objective; for a user's objective, which is tried on two samples first, also its start state and its network."""
     record = data.preparation.record
     if given is None:
-        return distilled(objective_for(plan, record, spec.training), spec, teacher), {}
+        class_weight = balanced_weights(data.train.class_counts()) if spec.training.class_weight else None
+        return distilled(objective_for(plan, record, spec.training, class_weight), spec, teacher), {}
     network = start_network(spec, plan, weights)
     state = rehearse(given, network, Batch(*next(data.train.head(2).batches(2))), record)
     return given, {"objective_start": state, "network": network}

@@ -82,6 +82,12 @@ def check_fit(spec: RunSpec, plan: Plan, data: Dataset, processes: int = 1) -> N
         raise InputError(f"training.batch_size = {training.batch_size}: {processes} processes share a batch; choose at least {processes}")
     if training.label_smoothing and record.task != "classification":
         raise InputError(f"training.label_smoothing = {training.label_smoothing}: {data.name} has numbers to predict, not classes")
+    if training.class_weight and record.task != "classification":
+        raise InputError(f"training.class_weight = {training.class_weight!r}: {data.name} has numbers to predict, not classes; omit it")
+    if training.class_weight and spec.teacher is not None and processes > 1:
+        raise InputError(
+            f"training.class_weight = {training.class_weight!r}: with a teacher, this needs a single process; omit one of them"
+        )
     if training.layer_drop and not plan.closable:
         raise InputError(f"training.layer_drop = {training.layer_drop}: {plan.name} has no highway or residual layers; omit it")
     if training.answer == "best" and not data.validation:
