@@ -185,6 +185,15 @@ def test_the_page_about_the_inside_is_up_to_date() -> None:
     assert page("INSIDE.md") == written(), "run python docs/inside.py"
 
 
+MEASURED = runpy.run_path(str(ROOT / "docs" / "measured.py"))
+
+
+@pytest.mark.parametrize("mark", MEASURED["TABLES"])
+def test_tables_of_measured_numbers_are_those_of_the_records(mark: str) -> None:
+    name, _, make = MEASURED["TABLES"][mark]
+    assert page(name) == MEASURED["written"](mark, page(name), make()), "run python docs/measured.py"
+
+
 RESULTS = runpy.run_path(str(ROOT / "docs" / "results.py"))
 RECORDED = sorted(path.parent for path in (ROOT / "results").glob("*/record.json"))
 

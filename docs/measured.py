@@ -1,0 +1,106 @@
+"""Writes tables of measured numbers into pages, between marks: python docs/measured.py (a test fails if one is out of date).
+
+Each table comes from a record in results/, which its benchmark wrote.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "results"
+NAMES = {
+    "mnist-50": "MNIST, dense, 50 layers",
+    "mnist-100": "MNIST, dense, 100 layers",
+    "digits-50": "digits, dense, 50 layers",
+    "cifar-100-50": "CIFAR-100, dense, 50 layers",
+    "highway-a": "CIFAR-10, `highway-a`",
+}
+
+
+def table(headings: list[str], rows: list[list[str]]) -> str:
+    """Return a table in Markdown."""
+    rule = "|" + "---|" * len(headings)
+    first, *others = [f"| {' | '.join(line)} |" for line in (headings, *rows)]
+    return "\n".join([first, rule, *others])
+
+
+def _span(values: list[float], text: str) -> str:
+    return text.format(values[0]) if len(set(values)) == 1 else f"{text.format(min(values))} to {text.format(max(values))}"
+
+
+def shrinking() -> str:
+    """Networks before and after shrinking."""
+    record = json.loads((RESULTS / "shrinking.json").read_text())
+    rows = []
+    for name, group in groupby(record["networks"], key=lambda one: one["network"]):
+        ones: list[Any] = list(group)
+        accuracy = {kind: fmean(100 * one["test_accuracy"][kind] for one in ones) for kind in ("intact", "healed", "from_scratch")}
+        rows.append(
+            [
+                NAMES[name],
+                str(len(ones)),
+                f"{_span([one['kept'] for one in ones], '{:g}')} of {ones[0]['layers']}",
+                f"{accuracy['intact']:.2f} %",
+                f"{accuracy['healed']:.2f} %",
+                f"{accuracy['from_scratch']:.2f} %",
+                *(f"{fmean(one['speed_up'][size] for one in ones):.1f}×" for size in ("1", "256")),
+            ]
+        )
+    headings = ["network", "seeds", "layers kept", "intact", "healed", "from scratch", "batch 1", "batch 256"]
+    return table(headings, rows)
+
+
+def layer_drop() -> str:
+    """What random removal of half of the layers costs."""
+    record = json.loads((RESULTS / "layer-drop.json").read_text())
+    names = {"without": "without `layer_drop`", "with": "with `layer_drop = 0.5`, constant"}
+    rows = [
+        [name, *(f"{fmean(one[value] for one in record['test_accuracy'][kind]):.2f} %" for value in ("intact", "half_removed"))]
+        for kind, name in names.items()
+    ]
+    return table(["50 layers, MNIST, 30 epochs", "intact", "half of the layers removed"], rows)
+
+
+def first_try() -> str:
+    """The default run on own data, before and now."""
+    record = json.loads((RESULTS / "first-try.json").read_text())
+    rows = []
+    for one in record["sets"]:
+        means = [one["test_percent"][kind] for kind in ("before", "now")]
+        seconds = fmean(run["seconds"] for run in one["runs"]["now"])
+        rows.append([one["data"], *("refused" if mean is None else f"{mean:.1f} %" for mean in means), f"{seconds:.0f} s"])
+    return table(["data", "before", "now", "time now"], rows)
+
+
+TABLES: dict[str, tuple[str, str, Callable[[], str]]] = {
+    "shrinking": ("SHRINKING.md", "shrinking.json", shrinking),
+    "layer-drop": ("SHRINKING.md", "layer-drop.json", layer_drop),
+    "first-try": ("DATA.md", "first-try.json", first_try),
+}
+"""By mark: page, record, and the function that makes the table."""
+
+
+def written(mark: str, page: str, made: str) -> str:
+    """Return the page with this table between its marks."""
+    pattern = rf"(<!-- {mark}: written by docs/measured\.py -->\n).*?(<!-- end -->)"
+    text, count = re.subn(pattern, lambda found: f"{found[1]}{made}\n{found[2]}", page, flags=re.DOTALL)
+    if count != 1:
+        raise SystemExit(f"{page[:40]}… has no mark {mark}")
+    return text
+
+
+def main() -> None:
+    """Write all tables."""
+    for mark, (name, record, make) in TABLES.items():
+        if (RESULTS / record).is_file():
+            path = DOCS / name
+            path.write_text(written(mark, path.read_text(), make()))
+
+
+if __name__ == "__main__":
+    main()
