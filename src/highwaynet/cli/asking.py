@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.cli.output import console, messages, print_json
+from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def numbers_in(option: str, text: str, count: int | None, what: str) -> list[int
 
 
 def _study(run: Path, checkpoint: Kept | None) -> "Study":
+    RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
     from highwaynet.facade import inspect
 
     return inspect(run, checkpoint=checkpoint)

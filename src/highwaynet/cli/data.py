@@ -141,16 +141,10 @@ def describe_command(
     """
     use_data_root(data_root)
     from highwaynet.cli.overrides import gather_spec
-    from highwaynet.data.load import load_dataset
+    from highwaynet.data.reading import describe_data
 
     spec = gather_spec(None, {"data.name": name} | texts_of(flags), [f"data.{text}" for text in settings or []]).data
-    data = load_dataset(spec)
-    record = data.preparation.record
-    counts: dict[str, dict[str, int]] = {}
-    for part, split in (("train", data.train), ("validation", data.validation), ("test", data.test)):
-        if split is not None and record.class_names:
-            numbers = split.targets[split.rows].bincount(minlength=len(record.class_names)).tolist()
-            counts[part] = dict(zip(record.class_names, numbers, strict=True))
+    record, counts = describe_data(spec)
     if as_json:
         columns_there = {"columns": [asdict(column) for column in _columns(spec, record)]} if record.encoder else {}
         print_json(record.model_dump(exclude={"encoder", "column_names"}) | {"classes": counts} | columns_there)

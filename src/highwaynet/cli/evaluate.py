@@ -23,10 +23,11 @@ def evaluate_command(
     Example: highway evaluate runs/fc-highway-50-digits-seed0 --split test
     """
     from highwaynet.runs.directory import RunDirectory
-    from highwaynet.training.evaluation import evaluate_run
 
     use_data_root(data_root)
-    opened = RunDirectory.open(run)
+    opened = RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
+    from highwaynet.training.evaluation import evaluate_run
+
     score = evaluate_run(opened, split, checkpoint)
     if as_json:
         print_json({"run": str(run), "checkpoint": checkpoint or opened.answer, "split": split, **score.model_dump(exclude_none=True)})

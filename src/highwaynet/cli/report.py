@@ -12,6 +12,7 @@ from highwaynet.base.text import loss_text
 from highwaynet.cli.asking import Told, progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import console, print_json, print_table
+from highwaynet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from highwaynet.analysis.collect import Study
@@ -39,6 +40,8 @@ def report_command(
 
     Example: highway report runs/a runs/b --out report.html
     """
+    for path in runs:  # before torch and matplotlib are imported, so that a wrong path is reported at once
+        RunDirectory.open(path)
     try:
         from highwaynet.figures.report import is_own_report, render_report
     except ModuleNotFoundError as error:
@@ -62,7 +65,6 @@ def read_run(path: Path) -> "ReportedRun":
     """Collect what a report shows about a run."""
     from highwaynet.analysis.collect import Study
     from highwaynet.figures.report import ReportedRun
-    from highwaynet.runs.directory import RunDirectory
 
     run = RunDirectory.open(path)
     history, seconds, environment = run.read_history(), run.read_seconds(), run.read_environment()

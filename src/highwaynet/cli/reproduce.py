@@ -125,10 +125,9 @@ def _show_plan(job: "Job") -> None:
 
 
 def _list(out: Path, *, as_json: bool) -> None:
-    from highwaynet.experiments.claim_records import load_claim
+    from highwaynet.experiments.claim_records import folder_name, load_claim
     from highwaynet.experiments.claims import SCALES
     from highwaynet.experiments.registry import CLAIMS
-    from highwaynet.experiments.reproduce import folder_name
 
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out}: this is a file; name a folder")
