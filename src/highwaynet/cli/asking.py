@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.cli.output import console, messages, print_json
+from highwaynet.cli.threads import use_free_threads
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
 
@@ -101,6 +102,7 @@ def _study(run: Path, checkpoint: Kept | None) -> "Study":
     RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
     from highwaynet.facade import inspect
 
+    use_free_threads()
     return inspect(run, checkpoint=checkpoint)
 
 

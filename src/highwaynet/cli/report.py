@@ -12,6 +12,7 @@ from highwaynet.base.text import loss_text
 from highwaynet.cli.asking import Told, progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import console, print_json, print_table
+from highwaynet.cli.threads import use_free_threads
 from highwaynet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def report_command(
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist; create it, or name another")
     use_data_root(data_root)
+    use_free_threads()
     reported = [read_run(path) for path in runs]
     write_atomically(out, render_report(reported, note))
     _print_results(reported, out, as_json=as_json)

@@ -11,6 +11,7 @@ from highwaynet.base.specs import help_for, validated
 from highwaynet.cli.asking import need_figures, progress_bar
 from highwaynet.cli.data import DATA_ROOT, JSON, use_data_root
 from highwaynet.cli.output import console, print_json
+from highwaynet.cli.threads import use_free_threads
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.shrinking.shrink_record import ShrinkSettings
 
@@ -59,6 +60,7 @@ def shrink_command(
     from highwaynet.shrinking.shrink import Shrinking, shrink
     from highwaynet.training.interruption import InterruptedRunError, Interruption
 
+    use_free_threads()
     study = Study(opened)
     job = Shrinking(study, settings, out or run.resolve().with_name(f"{run.resolve().name}-small"))
     job.check()

@@ -11,6 +11,7 @@ from highwaynet.cli.data import DATA_FLAGS, DATA_ROOT, use_data_root
 from highwaynet.cli.flags import texts_of, with_flags
 from highwaynet.cli.output import print_json
 from highwaynet.cli.overrides import gather_spec
+from highwaynet.cli.threads import with_free_threads
 from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_several, with_found_depth
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.directory import RunDirectory
@@ -68,6 +69,8 @@ def train_command(
     from highwaynet.training.distribution import join_world
 
     with join_world(spec.training.device) as world:
+        if not resume and world.size == 1:
+            spec = with_free_threads(spec, notes.append)
         if finds_depth:
             spec = with_found_depth(spec, out if resume else None, world)
         ending = f"{seeds}seeds" if seeds else None
