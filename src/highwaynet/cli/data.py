@@ -9,6 +9,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from highwaynet.base.errors import HighwayError, unknown
+from highwaynet.cli.commands import Commands
 from highwaynet.cli.flags import texts_of, with_flags
 from highwaynet.cli.output import console, messages, print_json, print_table
 from highwaynet.data.catalogue import CATALOGUE
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from highwaynet.data.record import DataRecord
     from highwaynet.data.spec import DataSpec
 
-data_app = typer.Typer(name="data", help="The data sets.", no_args_is_help=True, rich_markup_mode=None)
+data_app = typer.Typer(name="data", cls=Commands, help="The data sets.", no_args_is_help=True, rich_markup_mode=None)
 
 DATA_ROOT: Any = typer.Option(help="Folder of the built-in data sets; by default $HIGHWAYNET_DATA, else the user's cache folder.")
 JSON: Any = typer.Option("--json", help="Print the result as JSON.")
