@@ -1,5 +1,6 @@
 """From a spec to a divided data set, for every kind of source."""
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +102,7 @@ def test_one_number_is_height_and_width(highway: Highway, tmp_path: Path) -> Non
         result = highway("train", *arguments, "--out", f"run{number}")
         assert result.returncode == 0, result.stderr
         specs.append((tmp_path / f"run{number}" / "spec.toml").read_text())
-    assert "resize = [5, 5]" in specs[0]
+    assert tomllib.loads(specs[0])["data"]["resize"] == [5, 5]
     assert specs[0] == specs[1] == specs[2]
 
 
