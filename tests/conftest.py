@@ -36,7 +36,7 @@ def highway(tmp_path: Path) -> Highway:
     ) -> subprocess.CompletedProcess[str]:
         if fresh or prefix:
             command = [*prefix, sys.executable, "-W", "error", "-m", "highwaynet", *map(str, arguments)]
-            variables = os.environ | {"COLUMNS": "120"} | environment
+            variables = os.environ | {"COLUMNS": "120", "OMP_NUM_THREADS": "1"} | environment
             return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False, env=variables)
         process = start(*arguments, cwd=cwd, **environment)
         return subprocess.CompletedProcess(arguments, process.wait(PATIENCE), *process.communicate())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from highwaynet.layers.dense_highway import DenseHighway as DenseHighway
     from highwaynet.layers.dense_plain import DensePlain as DensePlain
     from highwaynet.layers.dense_residual import DenseResidual as DenseResidual
-    from highwaynet.layers.gates import auto_gate_bias as auto_gate_bias
+    from highwaynet.layers.gate_bias import auto_gate_bias as auto_gate_bias
     from highwaynet.layers.highway import Highway as Highway
     from highwaynet.layers.lesion import lesion as lesion
     from highwaynet.layers.maxout import ConvMaxout as ConvMaxout
@@ -101,7 +101,7 @@ _HOMES = {
     "TrainedModel": "runs.model",
     "TrainingSpec": "runs.training_spec",
     "Watcher": "training.watcher",
-    "auto_gate_bias": "layers.gates",
+    "auto_gate_bias": "layers.gate_bias",
     "build_network": "networks.build",
     "build_plan": "networks.build",
     "evaluate": "facade",

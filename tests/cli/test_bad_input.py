@@ -165,7 +165,15 @@ def test_a_damaged_history(highway: Highway, tmp_path: Path, finished_run: Calla
         (["evaluate", "nowhere", "--split", "all"], "'all' is not one of 'train', 'validation', 'test'"),
         (["report"], "Missing argument"),
         (["networks", "--depth", "0"], "depth = 0: should be greater than or equal to 1"),
-        (["trian"], "No such command 'trian'"),
+        (["trian"], "unknown command 'trian': did you mean 'train'? Allowed: train, evaluate"),
+        (["higway"], "unknown command 'higway': after `highway` comes a command: train, evaluate"),
+        (["lstm"], "unknown command 'lstm': Allowed: train, evaluate"),
+        (["data", "lst"], "unknown command 'lst': did you mean 'list'? Allowed: list, fetch, verify, describe"),
+        (["networks", "higway"], "unknown network 'higway': did you mean 'highway-a', 'highway-b' or 'highway-c'?"),
+        (["networks", "FC-Highway"], "unknown network 'FC-Highway': did you mean 'fc-highway'?"),
+        (["reproduce", "fig9"], "unknown claim 'fig9': Allowed: fig1"),
+        (["data", "describe", "a/", "--resize", "small"], "--resize small: write it as 32, for height and width, or as 32x48"),
+        (["data", "describe", "a/", "--resize", "0"], "data.resize"),
     ],
 )
 def test_other_commands(arguments: list[str], sentence: str, highway: Highway) -> None:

@@ -1,11 +1,16 @@
 """Tables on screens of any width."""
 
 import io
+import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
 from highwaynet.cli import output
+from highwaynet.cli.main import app
+from highwaynet.runs.directory import RunDirectory
 from support import Highway
 
 COLUMNS = [("network", "whole"), ("layers", "right"), ("parameters", "right"), ("multiply-adds", "right"), ("origin", "left")]
@@ -60,3 +65,38 @@ def test_networks_through_a_pipe(highway: Highway, columns: str) -> None:
     wide, narrow = (highway("networks", COLUMNS=width).stdout for width in ("300", columns))
     assert len(numbers(wide)) > 10
     assert numbers(narrow) == numbers(wide)
+
+
+@pytest.mark.parametrize(("pause", "lines"), [(0.0, True), (1e9, False)])
+def test_progress_without_a_terminal(
+    pause: float,
+    lines: bool,
+    finished_run: Callable[[str], RunDirectory],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A long command prints a line every few seconds; a short one prints none."""
+    monkeypatch.setattr(output.plain_lines, "pause", pause)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    run = str(finished_run("fc-highway").path)
+    app(["lesion", run, "--out", str(tmp_path)], standalone_mode=False)
+    app(["report", run, "--out", str(tmp_path / "report.html")], standalone_mode=False)
+    told = " ".join(capsys.readouterr().err.split())
+    assert (f"lesions of {run}: " in told) == lines
+    assert (f"pairs of {run}: " in told) == lines
+    assert ("drawing the figures" in told) == lines
+    assert lines or not told
+
+
+def test_a_quick_report_says_what_is_left_out(finished_run: Callable[[str], RunDirectory], highway: Highway, tmp_path: Path) -> None:
+    run, plain = finished_run("fc-highway").path, finished_run("fc-plain").path
+    answer = json.loads(highway("report", run, plain, "--quick", "--json").stdout)
+    page = (tmp_path / "report.html").read_text()
+    sentence = "Left out in this quick report: pairs and spans of layers, random deletions and shuffles, removal one by one."
+    assert page.count(sentence) == 1, "the plain network has no layers to close"
+    assert [len(one["left_out"]) for one in answer["runs"]] == [3, 0]
+    assert not {"pairs", "deletions", "depth"} & set(answer["runs"][0]["inside"])
+    whole = json.loads(highway("report", run, "--json").stdout)
+    assert {"pairs", "deletions", "depth"} <= set(whole["runs"][0]["inside"])
+    assert "Left out" not in (tmp_path / "report.html").read_text()

@@ -19,7 +19,7 @@ import forked
 from experiments.fakes import claim_files
 from forked import Forked
 from highwaynet.base.errors import InputError
-from highwaynet.cli.reproduce import _duration, reproduce_command
+from highwaynet.cli.reproduce import NOT_JUDGED, _duration, reproduce_command
 from highwaynet.experiments.claim_records import load_claim, load_plan
 from highwaynet.experiments.registry import CLAIMS
 from holding import PATIENCE, Gate, wait_for
@@ -101,6 +101,7 @@ def test_every_other_claim_at_its_smallest(name: str, fig1: tuple[Path, str, str
     out = tmp_path / "out"
     output, _ = finish(start(name, out, "--workers", "2", "--reuse", str(fig1[0])))
     assert "verdict: not judged (scale smoke)" in output
+    assert NOT_JUDGED in output
     record = load_claim(out / f"{name}-smoke")
     assert record
     assert {run.status for run in record.runs} <= {"finished", "diverged"}

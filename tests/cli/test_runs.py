@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from highwaynet.base.text import percent
 from highwaynet.training.loop import train
 from support import Highway, small_spec
 
@@ -40,6 +41,31 @@ def test_the_table_says_how_each_run_stands(tmp_path: Path, highway: Highway) ->
     assert good["seconds"] > 0
     (tmp_path / "empty").mkdir()
     assert "no runs in empty" in highway("runs", "empty").stdout
+
+
+def test_each_column_means_one_thing(tmp_path: Path, highway: Highway) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i % 17},{i % 17 + i / 1000}\n" for i in range(100)))
+    for name, more in {"classes": [], "all": ["--validation", 0], "numbers": ["--data", "t.csv", "--target", "y"]}.items():
+        assert highway("train", *FAST, *more, "--out", f"runs/{name}").returncode == 0
+    listed = {Path(run["run"]).name: run["last"] for run in json.loads(highway("runs", "--json").stdout)}
+
+    def cells(*folder: str, columns: int) -> list[list[str]]:
+        lines = highway("runs", *folder, COLUMNS=str(columns)).stdout.splitlines()
+        return [[cell.strip() for cell in line.replace("┃", "│").split("│")[1:-1]] for line in lines if line[0] in "┃│"]
+
+    above, below, *rows = cells(columns=120)
+    headings = [" ".join(words).strip() for words in zip(above, below, strict=True)]
+    assert headings[3:-1] == [f"{part} {metric}" for metric in ("loss", "accuracy", "RMSE", "R²") for part in ("train", "val.")]
+    table = {row[0]: dict(zip(headings, row, strict=True)) for row in rows}
+    assert table["classes"]["train accuracy"] == percent(listed["classes"]["train_accuracy"])
+    assert table["classes"]["val. accuracy"] == percent(listed["classes"]["validation_accuracy"])
+    assert table["classes"]["val. R²"] == ""
+    assert table["all"]["train accuracy"] == percent(listed["all"]["train_accuracy"])
+    assert table["all"]["val. accuracy"] == table["all"]["val. loss"] == ""
+    assert table["numbers"]["val. R²"] == f"{listed['numbers']['validation_r2']:.3f}"
+    assert table["numbers"]["train RMSE"] == f"{listed['numbers']['train_rmse']:.4g}"
+    assert table["numbers"]["train accuracy"] == ""
+    assert cells("runs/all", columns=60)[1] == ["run", "state", "epoch", "accuracy"], "columns without a value are left out"
 
 
 def test_several_seeds_are_trained_and_summed_up(tmp_path: Path, highway: Highway) -> None:

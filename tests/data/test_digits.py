@@ -8,13 +8,15 @@ import sys
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from highwaynet import DataSpec
 from highwaynet.base.errors import InputError
 from highwaynet.base.randomness import generator_for
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.digits import read_digits
-from highwaynet.data.division import divide
+from highwaynet.data.division import Permutations, divide
 from highwaynet.data.load import load_dataset
 
 
@@ -82,22 +84,29 @@ def test_batches_are_scaled_ordered_and_complete() -> None:
 
 def test_a_share_is_exact_even_for_uneven_classes() -> None:
     targets = np.array([0] * 3 + [1] * 7 + [2] * 90)
-    rest, taken = divide(torch.arange(100), targets, 0.25, generator_for(0, "test"), by_class=True)
+    rest, taken = divide(np.arange(100), targets, 0.25, Permutations(0, "test"), by_class=True)
     assert len(taken) == 25
-    assert torch.equal(torch.cat([rest, taken]).sort().values, torch.arange(100))
-    assert np.bincount(targets[taken.numpy()]).tolist() == [1, 2, 22]
+    assert sorted([*rest, *taken]) == list(range(100))
+    assert np.bincount(targets[taken]).tolist() == [1, 2, 22]
 
 
 def test_the_last_sample_of_a_class_is_trained_on() -> None:
     targets = np.array([0] * 2 + [1])
-    rest, _ = divide(torch.arange(3), targets, 0.5, generator_for(0, "test"), by_class=True)
-    assert set(targets[rest.numpy()]) == {0, 1}
+    rest, _ = divide(np.arange(3), targets, 0.5, Permutations(0, "test"), by_class=True)
+    assert set(targets[rest]) == {0, 1}
 
 
 def test_numbers_are_divided_without_classes() -> None:
-    rest, taken = divide(torch.arange(10, 60), np.linspace(0, 1, 100), 0.2, generator_for(0, "test"), by_class=False)
+    rest, taken = divide(np.arange(10, 60), np.linspace(0, 1, 100), 0.2, Permutations(0, "test"), by_class=False)
     assert (len(rest), len(taken)) == (40, 10)
-    assert torch.equal(torch.cat([rest, taken]).sort().values, torch.arange(10, 60))
+    assert sorted([*rest, *taken]) == list(range(10, 60))
+
+
+@given(seed=st.integers(0, 2**32), sizes=st.lists(st.integers(0, 200), min_size=1, max_size=4), count=st.integers(0, 200))
+def test_permutations_are_those_of_torch(seed: int, sizes: list[int], count: int) -> None:
+    ours, generator = Permutations(seed, "test"), generator_for(seed, "test")
+    for size in sizes:
+        assert ours.first(count, size) == torch.randperm(size, generator=generator)[:count].tolist()
 
 
 def test_a_part_that_is_not_there_is_refused() -> None:

@@ -1,5 +1,6 @@
 """From a spec to a divided data set, for every kind of source."""
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from data.formats import Images, write_cifar_binary, write_idx
 from highwaynet import DataSpec
 from highwaynet.base.errors import InputError
 from highwaynet.data.load import load_dataset
+from support import Highway
 
 RNG = np.random.default_rng(1)
 
@@ -85,6 +87,23 @@ def test_resize_and_colour_through_the_spec(tmp_path: Path) -> None:
         load_dataset(DataSpec(name=f"{tmp_path}/"))
     assert load_dataset(DataSpec(name=f"{tmp_path}/", resize=(5, 4))).preparation.record.input_shape == (3, 5, 4)
     assert load_dataset(DataSpec(name=f"{tmp_path}/", resize=(5, 4), colour="grey")).preparation.record.input_shape == (1, 5, 4)
+
+
+def test_one_number_is_height_and_width(highway: Highway, tmp_path: Path) -> None:
+    assert DataSpec(name="a/", resize=32).resize == (32, 32)  # type: ignore[arg-type]
+    for name in ("a", "b"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for number in range(8):
+            Image.fromarray(np.full((6 + number, 9, 3), 20 * number, np.uint8)).save(tmp_path / "pictures" / name / f"{number}.png")
+    (tmp_path / "run.toml").write_text('[data]\nname = "pictures/"\nresize = 5\n[network]\ndepth = 2\nwidth = 4\n[training]\nepochs = 1\n')
+    few = ["--data", "pictures/", "--depth", 2, "--width", 4, "--epochs", 1]
+    specs = []
+    for number, arguments in enumerate(([*few, "--resize", 5], [*few, "--resize", "5x5"], ["run.toml"])):
+        result = highway("train", *arguments, "--out", f"run{number}")
+        assert result.returncode == 0, result.stderr
+        specs.append((tmp_path / f"run{number}" / "spec.toml").read_text())
+    assert tomllib.loads(specs[0])["data"]["resize"] == [5, 5]
+    assert specs[0] == specs[1] == specs[2]
 
 
 def test_large_numbers_to_predict_keep_their_digits(tmp_path: Path) -> None:

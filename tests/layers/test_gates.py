@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from highwaynet import DenseHighway, auto_gate_bias
-from highwaynet.layers.gates import mix, resolve_gate_bias
+from highwaynet.layers.gate_bias import resolve_gate_bias
+from highwaynet.layers.gates import mix
 from highwaynet.layers.names import FamilyName
 
 

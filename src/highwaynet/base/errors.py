@@ -1,7 +1,12 @@
 """Errors whose messages are written for users."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher
+
+from highwaynet.base.text import either
+
+CLOSE, MOST = 0.65, 3
+"""How similar a suggestion must be (1 is equal), and how many equally similar names are suggested at most."""
 
 
 class HighwayError(Exception):
@@ -33,6 +38,18 @@ def unknown(what: str, value: str, allowed: Iterable[str]) -> InputError:
     "unknown data set 'digit': did you mean 'digits'? Allowed: digits, mnist"
     """
     names = list(allowed)
-    near = get_close_matches(value, names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    near = closest(value, names)
+    hint = f"did you mean {either(map(repr, near))}? " if near else ""
     return InputError(f"unknown {what} {value!r}: {hint}Allowed: {', '.join(names)}")
+
+
+def closest(value: str, names: Iterable[str]) -> list[str]:
+    """Return the names that are closest to a misspelt one; empty if none is close, or if too many are equally close.
+
+    >>> closest("higway", ["highway-a", "highway-b", "resnet-20"]), closest("HIGHWAY-A", ["highway-a"]), closest("lstm", ["highway-a"])
+    (['highway-a', 'highway-b'], ['highway-a'], [])
+    """
+    shares = {name: SequenceMatcher(None, name.lower(), value.lower()).ratio() for name in names}
+    best = max(shares.values(), default=0.0)
+    near = [name for name, share in shares.items() if share == best]
+    return near if best >= CLOSE and len(near) <= MOST else []

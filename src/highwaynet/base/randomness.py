@@ -5,8 +5,10 @@ this process, so a resumed or repeated run needs no stored generator state.
 """
 
 import hashlib
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:  # seeds alone do not need torch
+    import torch
 
 
 def seed_for(seed: int, *purpose: str | int) -> int:
@@ -21,6 +23,8 @@ def seed_for(seed: int, *purpose: str | int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def generator_for(seed: int, *purpose: str | int) -> torch.Generator:
+def generator_for(seed: int, *purpose: str | int) -> "torch.Generator":
     """Return a new CPU generator seeded with `seed_for`."""
+    import torch
+
     return torch.Generator().manual_seed(seed_for(seed, *purpose))

@@ -10,7 +10,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from highwaynet.base.errors import HighwayError, InputError
-from highwaynet.cli.output import console, messages, print_json
+from highwaynet.cli.output import console, messages, plain_lines, print_json
+from highwaynet.cli.threads import use_free_threads
+from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
 
 if TYPE_CHECKING:
@@ -97,21 +99,30 @@ def numbers_in(option: str, text: str, count: int | None, what: str) -> list[int
 
 
 def _study(run: Path, checkpoint: Kept | None) -> "Study":
+    RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
     from highwaynet.facade import inspect
 
+    use_free_threads()
     return inspect(run, checkpoint=checkpoint)
 
 
 @contextmanager
 def progress_bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Context manager: show a progress bar on standard error; yields a function to call with (done, total)."""
+    """Context manager: show progress on standard error; yields a function to call with (done, total).
+
+    It is a bar on a terminal. Elsewhere it is a line every few seconds.
+    """
+    if not messages.is_terminal:
+        plain_lines.tell(title)
+        yield lambda done, total: plain_lines.tell(f"{title}: {done:,}/{total:,} {unit}")
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn(f"{{task.completed}}/{{task.total}} {unit}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
+    with Progress(*columns, console=messages, transient=True) as bar:
         task = bar.add_task(escape(title), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -9,6 +9,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from highwaynet.base.errors import HighwayError, unknown
+from highwaynet.cli.commands import Commands
 from highwaynet.cli.flags import texts_of, with_flags
 from highwaynet.cli.output import console, messages, print_json, print_table
 from highwaynet.data.catalogue import CATALOGUE
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from highwaynet.data.record import DataRecord
     from highwaynet.data.spec import DataSpec
 
-data_app = typer.Typer(name="data", help="The data sets.", no_args_is_help=True, rich_markup_mode=None)
+data_app = typer.Typer(name="data", cls=Commands, help="The data sets.", no_args_is_help=True, rich_markup_mode=None)
 
 DATA_ROOT: Any = typer.Option(help="Folder of the built-in data sets; by default $HIGHWAYNET_DATA, else the user's cache folder.")
 JSON: Any = typer.Option("--json", help="Print the result as JSON.")
@@ -141,16 +142,10 @@ def describe_command(
     """
     use_data_root(data_root)
     from highwaynet.cli.overrides import gather_spec
-    from highwaynet.data.load import load_dataset
+    from highwaynet.data.reading import describe_data
 
     spec = gather_spec(None, {"data.name": name} | texts_of(flags), [f"data.{text}" for text in settings or []]).data
-    data = load_dataset(spec)
-    record = data.preparation.record
-    counts: dict[str, dict[str, int]] = {}
-    for part, split in (("train", data.train), ("validation", data.validation), ("test", data.test)):
-        if split is not None and record.class_names:
-            numbers = split.targets[split.rows].bincount(minlength=len(record.class_names)).tolist()
-            counts[part] = dict(zip(record.class_names, numbers, strict=True))
+    record, counts = describe_data(spec)
     if as_json:
         columns_there = {"columns": [asdict(column) for column in _columns(spec, record)]} if record.encoder else {}
         print_json(record.model_dump(exclude={"encoder", "column_names"}) | {"classes": counts} | columns_there)

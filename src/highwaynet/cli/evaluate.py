@@ -35,11 +35,13 @@ def evaluate_command(
 
     Example: highway evaluate runs/fc-highway-50-digits-seed0 --split test
     """
-    from highwaynet.analysis.collect import Study
     from highwaynet.runs.directory import RunDirectory
 
     use_data_root(data_root)
-    study = Study(RunDirectory.open(run), checkpoint)
+    opened = RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
+    from highwaynet.analysis.collect import Study
+
+    study = Study(opened, checkpoint)
     study.data.part(split)  # raises an error if the data are missing or have changed, even if the record exists
     with progress_bar(f"evaluating {run}", "samples") as progress:
         record = study.mistakes(split, progress)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import typer
 from pydantic import BaseModel
 
+from highwaynet.base.errors import InputError
 from highwaynet.base.specs import help_for, section_in
 from highwaynet.cli.asking import numbers_in
 from highwaynet.runs.spec import RunSpec
@@ -31,7 +32,10 @@ class Flag:
 
 
 def _size(text: str) -> str:
-    return f"[{text.replace('x', ',')}]" if re.fullmatch(r"\d+x\d+", text) else text
+    """Return a size like 32x48 as TOML has it; raises InputError for anything that is neither a size nor a list."""
+    if not re.fullmatch(r"\d+([x×]\d+)?|\[.*\]", text):
+        raise InputError(f"--resize {text}: write it as 32, for height and width, or as 32x48, height × width")
+    return f"[{re.sub('[x×]', ',', text)}]" if re.search("[x×]", text) else text
 
 
 def _names(text: str) -> str:
@@ -47,7 +51,7 @@ DIFFERENT = {
     "data.header": Flag("--no-header", value=lambda text: "false"),
     "data.ignore": Flag(kind="COLUMNS", example=" For instance id,name.", value=_names),
     "data.use": Flag(kind="COLUMNS", example=" For instance id,name.", value=_names),
-    "data.resize": Flag(kind="HEIGHTxWIDTH", value=_size),
+    "data.resize": Flag(kind="SIZE|HEIGHTxWIDTH", value=_size),
     "training.patience": Flag(kind="EPOCHS"),
     "training.checkpoint": Flag(kind="INTERVAL"),
     "start.run": Flag("--start", "RUN"),

@@ -16,6 +16,7 @@ from highwaynet.base.errors import HighwayError
 from highwaynet.base.files import cannot
 from highwaynet.base.launch import launched, launched_rank
 from highwaynet.cli.bench import bench_command
+from highwaynet.cli.commands import Commands
 from highwaynet.cli.data import data_app
 from highwaynet.cli.evaluate import evaluate_command
 from highwaynet.cli.inspect import inspect_command
@@ -36,6 +37,7 @@ GRACE = 3.0
 
 app = typer.Typer(
     name="highway",
+    cls=Commands,
     help="Train very deep gated networks, analyse and compare them.",
     no_args_is_help=True,
     add_completion=False,

@@ -109,6 +109,26 @@ class Ongoing:
             say(line)
 
 
+class PlainLines:
+    """Progress of a command without a terminal: a line on standard error every few seconds, whatever it computes."""
+
+    pause = 5.0
+    """Seconds between two lines, and before the first, so that short commands print none."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+
+    def tell(self, line: str) -> None:
+        """Print the line if it is time for one."""
+        now = time.monotonic()
+        if now - self._said >= self.pause:
+            self._said = now
+            say(line)
+
+
+plain_lines = PlainLines()
+
+
 def say(line: str) -> None:
     """Print a line on standard error."""
     try:

@@ -10,6 +10,7 @@ import typer
 from highwaynet.base.errors import InputError
 from highwaynet.base.text import percent
 from highwaynet.cli.output import CHECKPOINT, print_json, print_table
+from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
 
 SHOWN = 40
@@ -37,6 +38,7 @@ def predict_command(
     for path in inputs:
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
+    RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
     from highwaynet.data.formats import read_new_inputs
     from highwaynet.runs.model import load
 

@@ -9,9 +9,11 @@ from highwaynet.analysis.questions import DELETIONS, DEPTH, FLOW, GATES, LESIONS
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import write_atomically
 from highwaynet.base.text import loss_text
-from highwaynet.cli.asking import Told, progress_bar
+from highwaynet.cli.asking import progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import console, print_json, print_table
+from highwaynet.cli.threads import use_free_threads
+from highwaynet.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from highwaynet.analysis.collect import Study
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
 
 ORDER: tuple[Question[Any], ...] = (MISTAKES, GATES, ROUTING, LESIONS, PAIRS, DELETIONS, DEPTH, FLOW, REFINEMENT)
 """The questions in the order of the report."""
+SLOW: dict[Question[Any], str] = {
+    PAIRS: "pairs and spans of layers",
+    DELETIONS: "random deletions and shuffles",
+    DEPTH: "removal one by one",
+}
+"""The questions that --quick leaves out, in words."""
 MOST_FOR_PAIRS = 60
 """With more layers than this, pairs are omitted, because their number grows with the square."""
 
@@ -31,6 +39,7 @@ def report_command(
     runs: Annotated[list[Path], typer.Argument(help="One or more run directories.")],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     note: Annotated[str | None, typer.Option(help="A note for the top of the page, for instance how the settings were found.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes longest: pairs, deletions and depth.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is not a report.")] = False,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
@@ -39,6 +48,8 @@ def report_command(
 
     Example: highway report runs/a runs/b --out report.html
     """
+    for path in runs:  # before torch and matplotlib are imported, so that a wrong path is reported at once
+        RunDirectory.open(path)
     try:
         from highwaynet.figures.report import is_own_report, render_report
     except ModuleNotFoundError as error:
@@ -53,23 +64,26 @@ def report_command(
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist; create it, or name another")
     use_data_root(data_root)
-    reported = [read_run(path) for path in runs]
-    write_atomically(out, render_report(reported, note))
+    use_free_threads()
+    reported = [read_run(path, quick=quick) for path in runs]
+    with progress_bar("drawing the figures", "runs"):
+        page = render_report(reported, note)
+    write_atomically(out, page)
     _print_results(reported, out, as_json=as_json)
 
 
-def read_run(path: Path) -> "ReportedRun":
-    """Collect what a report shows about a run."""
+def read_run(path: Path, *, quick: bool = False) -> "ReportedRun":
+    """Collect what a report shows about a run; with `quick`, without the questions that take longest."""
     from highwaynet.analysis.collect import Study
     from highwaynet.figures.report import ReportedRun
-    from highwaynet.runs.directory import RunDirectory
 
     run = RunDirectory.open(path)
     history, seconds, environment = run.read_history(), run.read_seconds(), run.read_environment()
     study = Study(run)
-    with progress_bar(f"reading {path}", "done") as progress:
+    with progress_bar(f"evaluation of {path}", "done"):
         evaluation = study.evaluation()
-        inside = _look_inside(study, progress)
+    asked = _questions(study)
+    left_out = [text for question, text in SLOW.items() if quick and question in asked]
     return ReportedRun(
         path=str(path),
         label=study.title,
@@ -79,12 +93,13 @@ def read_run(path: Path) -> "ReportedRun":
         seconds=seconds,
         environment=environment,
         evaluation=evaluation,
-        inside=inside,
+        inside=_look_inside(study, [question for question in asked if not (quick and question in SLOW)]),
+        left_out=tuple(left_out),
     )
 
 
-def _look_inside(study: "Study", progress: Told) -> "Found":
-    """Answer all questions that apply to the network."""
+def _questions(study: "Study") -> list[Question[Any]]:
+    """Return the questions that apply to the network."""
     closable = study.closable
     enough = {
         "pairs": 1 < closable <= MOST_FOR_PAIRS,
@@ -92,16 +107,28 @@ def _look_inside(study: "Study", progress: Told) -> "Found":
         "depth": 1 < closable <= MOST_FOR_DEPTH,
         "refinement": closable > 1,
     }
-    return {
-        question.name: [study.ask(question, part, progress=progress) for part in question.reported]
-        for question in ORDER
-        if enough.get(question.name, True) and not study.reason_against(question.name)
-    }
+    return [question for question in ORDER if enough.get(question.name, True) and not study.reason_against(question.name)]
+
+
+def _look_inside(study: "Study", questions: list[Question[Any]]) -> "Found":
+    """Answer these questions."""
+    found = {}
+    for question in questions:
+        unit = "samples" if question.command == "inspect" else "evaluations"
+        with progress_bar(f"{question.name} of {study.run.path}", unit) as progress:
+            found[question.name] = [study.ask(question, part, progress=progress) for part in question.reported]
+    return found
 
 
 def _as_json(run: "ReportedRun") -> dict[str, Any]:
     inside = {name: records if len(records) > 1 else records[0] for name, records in run.inside.items()}
-    return {"run": run.path, **run.evaluation.model_dump(exclude_none=True), "seconds": run.seconds, "inside": inside}
+    return {
+        "run": run.path,
+        **run.evaluation.model_dump(exclude_none=True),
+        "seconds": run.seconds,
+        "left_out": run.left_out,
+        "inside": inside,
+    }
 
 
 def _print_results(runs: list["ReportedRun"], out: Path, *, as_json: bool) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from highwaynet.experiments.runner import Standing
 
 OUT = Path("reproduce")
+NOT_JUDGED = "the rules are written for scale laptop, with its networks and data; at scale smoke they are shown, but not judged"
 PLAIN_LINES = 30.0
 """Without a terminal, minimum seconds between two lines."""
 
@@ -113,22 +114,32 @@ def _print_plan(job: "Job", seconds: float, workers: int) -> None:
 
     runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.pool.is_done(run)} for run in job.runs]
     rules = [rule.model_dump(mode="json") for rule in rule_texts(job.claim)]
-    print_json({"claim": job.claim.name, "scale": job.scale, "runs": runs, "rules": rules, "seconds": seconds, "workers": workers})
+    print_json(
+        {
+            "claim": job.claim.name,
+            "scale": job.scale,
+            "runs": runs,
+            "rules": rules,
+            "judged": job.scale != "smoke",
+            "seconds": seconds,
+            "workers": workers,
+        }
+    )
 
 
 def _show_plan(job: "Job") -> None:
     names: dict[str, list[str]] = {}
     for rule in job.claim.rules:
         names.setdefault(rule.text, []).append(rule.name)
-    for line in [*_introduction(job), *(f"rule: {'; '.join(same)}: {text}" for text, same in names.items())]:
+    smoke = [NOT_JUDGED] if job.scale == "smoke" else []
+    for line in [*_introduction(job), *smoke, *(f"rule: {'; '.join(same)}: {text}" for text, same in names.items())]:
         console.print(line, soft_wrap=True)
 
 
 def _list(out: Path, *, as_json: bool) -> None:
-    from highwaynet.experiments.claim_records import load_claim
+    from highwaynet.experiments.claim_records import folder_name, load_claim
     from highwaynet.experiments.claims import SCALES
     from highwaynet.experiments.registry import CLAIMS
-    from highwaynet.experiments.reproduce import folder_name
 
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out}: this is a file; name a folder")
@@ -159,6 +170,8 @@ def _show(record: "ClaimRecord", source: str, folder: Path) -> None:
     for rule in record.rules:
         same, text = rule.text == text, rule.text
         rules.append([f"{rule.name}: {rule.paper}\nrule: {'the same' if same else text}\n", rule.found, rule.shown])
+    if record.scale == "smoke":
+        console.print(NOT_JUDGED, soft_wrap=True)
     print_table([(source, "left"), ("here", "left"), ("", "left")], rules)
     console.print(f"verdict: {record.shown} (scale {record.scale})", soft_wrap=True)
     if any(rule.fresh for rule in record.rules):

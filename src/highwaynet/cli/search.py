@@ -1,14 +1,13 @@
 """`highway search`."""
 
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from highwaynet.base.errors import HighwayError, InputError, unknown
+from highwaynet.base.errors import HighwayError, InputError, closest, unknown
 from highwaynet.base.files import cannot, write_atomically
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import console, say, this_command, usual_workers
@@ -33,7 +32,7 @@ class _RunByDefault(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in {*self.commands, "-h", "--help"}:
-            if not Path(args[0]).exists() and len(args) > 1 and get_close_matches(args[0], self.commands, n=1, cutoff=0.7):
+            if not Path(args[0]).exists() and len(args) > 1 and closest(args[0], self.commands):
                 raise unknown("command", args[0], self.commands)
             args = ["run", *args]
         return super().parse_args(ctx, args)

@@ -11,6 +11,8 @@ from highwaynet.base.specs import help_for, validated
 from highwaynet.cli.asking import need_figures, progress_bar
 from highwaynet.cli.data import DATA_ROOT, JSON, use_data_root
 from highwaynet.cli.output import console, print_json
+from highwaynet.cli.threads import use_free_threads
+from highwaynet.runs.directory import RunDirectory
 from highwaynet.shrinking.shrink_record import ShrinkSettings
 
 if TYPE_CHECKING:
@@ -50,15 +52,16 @@ def shrink_command(
     """
     need_figures()
     use_data_root(data_root)
-    from highwaynet.analysis.collect import Study
-    from highwaynet.runs.directory import RunDirectory
-    from highwaynet.shrinking.shrink import Shrinking, shrink
-    from highwaynet.training.interruption import InterruptedRunError, Interruption
-
+    opened = RunDirectory.open(run)  # before torch is imported, so that a wrong path or option is reported at once
     asked = {"loss_of": loss_of, "keep": keep, "speed_up": speed_up, "criterion": criterion, "heal_epochs": heal_epochs, "distil": distil}
     asked |= {"replace": replace, "from_scratch": from_scratch, "seeds": seeds, "samples": samples}
     settings = validated(ShrinkSettings, {name: value for name, value in asked.items() if value is not None}, "--")
-    study = Study(RunDirectory.open(run))
+    from highwaynet.analysis.collect import Study
+    from highwaynet.shrinking.shrink import Shrinking, shrink
+    from highwaynet.training.interruption import InterruptedRunError, Interruption
+
+    use_free_threads()
+    study = Study(opened)
     job = Shrinking(study, settings, out or run.resolve().with_name(f"{run.resolve().name}-small"))
     job.check()
     if plan:

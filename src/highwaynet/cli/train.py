@@ -6,12 +6,16 @@ from typing import Annotated, Any
 import typer
 
 from highwaynet.base.errors import InputError
+from highwaynet.base.launch import launched
 from highwaynet.cli.data import DATA_FLAGS, DATA_ROOT, use_data_root
 from highwaynet.cli.flags import texts_of, with_flags
 from highwaynet.cli.output import print_json
 from highwaynet.cli.overrides import gather_spec
+from highwaynet.cli.threads import with_free_threads
 from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_several, with_found_depth
 from highwaynet.networks.spec import NetworkSpec
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.spec import RunSpec
 
 
 @with_flags(
@@ -60,10 +64,14 @@ def train_command(
         raise InputError("--overwrite and --resume: choose one of them")
     if resume and out is None and config is not None and config.is_dir():
         out = config
+    if not launched():  # another process may have created the folder
+        _check_paths(spec, None if seeds or resume else out, overwrite=overwrite)
 
     from highwaynet.training.distribution import join_world
 
     with join_world(spec.training.device) as world:
+        if not resume and world.size == 1:
+            spec = with_free_threads(spec, notes.append)
         if finds_depth:
             spec = with_found_depth(spec, out if resume else None, world)
         ending = f"{seeds}seeds" if seeds else None
@@ -76,3 +84,13 @@ def train_command(
         print_json(answer)
     else:
         print_answer(answer)
+
+
+def _check_paths(spec: RunSpec, out: Path | None, *, overwrite: bool) -> None:
+    """Raise InputError for a wrong path before torch is imported; training checks them again."""
+    if not spec.data.built_in and not spec.data.in_memory:
+        from highwaynet.data.formats import find_own
+
+        find_own(Path(spec.data.name))
+    if out is not None:
+        RunDirectory.check_free(out, overwrite=overwrite)

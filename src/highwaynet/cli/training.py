@@ -25,7 +25,7 @@ class Way:
     resume: bool
     world: "World"
     notes: Sequence[str] = ()
-    """Sentences about the defaults that were chosen."""
+    """Sentences about what was chosen for the user."""
 
 
 def choose_path(world: "World", spec: RunSpec, *, resume: bool, ending: str | None) -> str:

@@ -30,11 +30,16 @@ def format_of(path: Path) -> Literal["table", "arrays", "images"] | None:
     return "images" if path.suffix.lower() in SUFFIXES else None
 
 
-def read_own(spec: DataSpec, path: Path) -> Source:
-    """The user's own samples, for training; raises InputError if they have none of the formats."""
+def find_own(path: Path) -> Path:
+    """Return the path of the user's own data; raises InputError if it does not exist."""
     if not path.exists():
         raise InputError(f"data.name = {str(path)!r}: there is no such file or folder, nor a built-in data set of this name")
-    form = format_of(path)
+    return path
+
+
+def read_own(spec: DataSpec, path: Path) -> Source:
+    """The user's own samples, for training; raises InputError if they have none of the formats."""
+    form = format_of(find_own(path))
     for field in TABLES_ALONE if form != "table" else ():
         if (value := getattr(spec, field)) is not None:
             raise InputError(f"data.{field} = {_plain(value)}: this is for tables, and {path} is none; leave it out")

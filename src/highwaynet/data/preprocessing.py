@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from highwaynet.base.errors import InputError
 from highwaynet.data.names import Step
 
 Batches = Callable[[], Iterator[Tensor]]
@@ -23,8 +22,6 @@ Batches = Callable[[], Iterator[Tensor]]
 
 ZCA_EPSILON = 1e-2
 """Added to the variances before division, so that directions without variance are not amplified."""
-ZCA_LIMIT = 8192
-"""Maximal number of inputs for zca, which needs a matrix of inputs × inputs."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +101,6 @@ def _learn_mean(batches: Batches) -> dict[str, Tensor]:
 def _learn_zca(batches: Batches) -> dict[str, Tensor]:
     """W = U · diag(1 / sqrt(variance + ε)) · Uᵀ from the covariance U · diag(variance) · Uᵀ."""
     mean = _learn_mean(batches)["mean"].flatten()
-    if mean.numel() > ZCA_LIMIT:
-        raise InputError(f"data.preprocessing: zca supports at most {ZCA_LIMIT:,} inputs, not {mean.numel():,}; leave it out")
     covariance, count = torch.zeros(mean.numel(), mean.numel(), dtype=torch.float64), 0
     for batch in batches():
         flat = batch.flatten(1) - mean

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from highwaynet.base.errors import InputError, unknown
 from highwaynet.base.files import whole_path
@@ -18,6 +18,11 @@ IN_MEMORY = "memory"
 """The name of data that are given in memory."""
 TABLES_ALONE = ("header", "ignore", "use")
 OWN_DATA_ALONE = ("target", "task", *TABLES_ALONE, "resize", "colour", "skip_bad", "test")
+
+
+def _height_and_width(size: Any) -> Any:
+    """A single number stands for height and width."""
+    return (size, size) if isinstance(size, int) and not isinstance(size, bool) else size
 
 
 class DataSpec(Spec):
@@ -47,8 +52,9 @@ class DataSpec(Spec):
     use: Annotated[tuple[str, ...], Field(strict=False)] | None = None
     """Columns of a table to use although a rule would leave them out: as identifiers, free text, constants or copies of the target."""
 
-    resize: Annotated[tuple[Pixels, Pixels], Field(strict=False)] | None = None
-    """Height and width to which the images of a folder are resized, for instance [32, 32]. Required if they differ in size."""
+    resize: Annotated[tuple[Pixels, Pixels], BeforeValidator(_height_and_width), Field(strict=False)] | None = None
+    """Height and width to which the images of a folder are resized, for instance [32, 32]; a single number, 32, means both. Required if
+    they differ in size."""
 
     colour: Literal["auto", "grey", "colour"] | None = None
     """Channels of the images of a folder: auto (grey if all images are), grey or colour."""

@@ -146,6 +146,11 @@ def rule_texts(claim: Claim) -> tuple[RuleText, ...]:
     return tuple(RuleText(name=rule.name, paper=rule.paper, text=rule.text) for rule in claim.rules)
 
 
+def folder_name(claim: str, scale: Scale) -> str:
+    """Return the name of the folder of a claim at a scale."""
+    return claim if scale == "laptop" else f"{claim}-{scale}"
+
+
 def save(folder: Path, name: str, record: Spec) -> None:
     """Write plan.json or record.json."""
     write_atomically(folder / name, record.model_dump_json(indent=2) + "\n")

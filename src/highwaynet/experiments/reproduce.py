@@ -22,6 +22,7 @@ from highwaynet.experiments.claim_records import (
     RuleRecord,
     RunRecord,
     check_folder,
+    folder_name,
     load_plan,
     rule_texts,
     save,
@@ -77,11 +78,6 @@ class Job:
     def left(self) -> list[tuple[Run, int]]:
         """The runs that are not done when this is first read, with their remaining epochs."""
         return [(run, run.spec.training.epochs - epochs_done(self.pool.path_of(run))) for run in self.runs if not self.pool.is_done(run)]
-
-
-def folder_name(claim: str, scale: Scale) -> str:
-    """Return the name of the folder of a claim at a scale."""
-    return claim if scale == "laptop" else f"{claim}-{scale}"
 
 
 def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path], *, need_data: bool = True) -> Job:

@@ -42,6 +42,8 @@ class ReportedRun:
     evaluation: EvaluationRecord
     inside: Found
     """Analyses of the network, by question."""
+    left_out: tuple[str, ...] = ()
+    """Analyses that apply to the network but were not asked for (--quick), in words."""
 
 
 def render_report(runs: list[ReportedRun], note: str | None = None) -> str:

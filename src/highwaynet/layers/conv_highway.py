@@ -8,7 +8,8 @@ from torch import Generator, Tensor, nn
 from highwaynet.kernels.gating import can_gate, gate
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.convolution import channels_last, check_window, convolve
-from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
+from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
+from highwaynet.layers.gates import mix
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Carry, Init
 from highwaynet.layers.observation import Observer

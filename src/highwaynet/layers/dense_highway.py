@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
+from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
+from highwaynet.layers.gates import mix
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Carry, Init
 from highwaynet.layers.observation import Observer

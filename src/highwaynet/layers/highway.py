@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Literal, overload
 import torch
 from torch import Tensor, nn
 
-from highwaynet.layers.gates import GateBias, mix, resolve_gate_bias
+from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
+from highwaynet.layers.gates import mix
 from highwaynet.layers.names import FamilyName
 from highwaynet.layers.observation import Observer
 

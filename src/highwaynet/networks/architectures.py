@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from highwaynet.layers.gate_bias import resolve_gate_bias
 from highwaynet.networks.plan import (
     Companion,
     Conv,
@@ -196,8 +197,6 @@ def _own(spec: NetworkSpec) -> dict[str, Any]:
 
 def _gates(spec: NetworkSpec) -> dict[str, Any]:
     """The network's gate settings, with a number for "auto"."""
-    from highwaynet.layers.gates import resolve_gate_bias  # imports torch
-
     bias = resolve_gate_bias("auto" if spec.gate_bias is None else spec.gate_bias, spec.depth, family=spec.preset.traits.gate_rule)
     return {"gate_bias": bias, "carry": spec.carry or "coupled"}
 

@@ -8,16 +8,16 @@ never replaces an older one that is still needed.
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-
-import safetensors
-import safetensors.torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
 from highwaynet.runs.names import Kept
 from highwaynet.runs.run_records import CheckpointRecord, RunProgress
+
+if TYPE_CHECKING:  # listing runs reads only sidecars, without torch
+    from torch import Tensor
 
 FINAL: Kept = "final"
 """The weights after the last epoch."""
@@ -60,7 +60,7 @@ class Checkpoints:
         found = [path.stem for kind in kinds for path in self.folder.glob(f"{kind}*.json")]
         return sorted(found, key=step_in, reverse=True)
 
-    def save(self, name: str, tensors: Mapping[str, Tensor], *, epoch: int, step: int, progress: RunProgress | None = None) -> None:
+    def save(self, name: str, tensors: Mapping[str, "Tensor"], *, epoch: int, step: int, progress: RunProgress | None = None) -> None:
         """Write tensors, then their sidecar."""
         self.remove(name)  # after a rewind, a run reaches the same step again: an old sidecar must not be next to new tensors
         content = encode(tensors)
@@ -94,7 +94,7 @@ class Checkpoints:
             raise InputError(f"{path} is damaged: its checksum is wrong")
         return record
 
-    def load(self, name: str) -> tuple[dict[str, Tensor], CheckpointRecord]:
+    def load(self, name: str) -> tuple[dict[str, "Tensor"], CheckpointRecord]:
         """Read tensors and sidecar; raises InputError if a checksum, also of the run's spec, data or plan, does not match."""
         content, record = self.read(name)
         return decode(content, self.folder / f"{name}.safetensors"), record
@@ -113,21 +113,26 @@ class Checkpoints:
         return content, record
 
 
-def encode(tensors: Mapping[str, Tensor]) -> bytes:
+def encode(tensors: Mapping[str, "Tensor"]) -> bytes:
     """Return the bytes of a safetensors file; equal tensors give equal bytes."""
-    return safetensors.torch.save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()})
+    from safetensors.torch import save
+
+    return save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()})
 
 
-def checksum(tensors: Mapping[str, Tensor]) -> str:
+def checksum(tensors: Mapping[str, "Tensor"]) -> str:
     """Return the checksum of tensors; it does not depend on their device or memory layout."""
     return sha256(encode(tensors))
 
 
-def decode(content: bytes, path: Path) -> dict[str, Tensor]:
+def decode(content: bytes, path: Path) -> dict[str, "Tensor"]:
     """Read the tensors in a safetensors file; raises InputError for anything else, for instance pickles."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
     try:
-        return safetensors.torch.load(content)
-    except safetensors.SafetensorError as error:
+        return load(content)
+    except SafetensorError as error:
         raise InputError(f"{path} is not a safetensors file: {error}") from error
 
 

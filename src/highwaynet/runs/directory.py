@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 
@@ -27,7 +27,6 @@ from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, write_atomically
 from highwaynet.base.specs import parsed
 from highwaynet.base.text import either
-from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import Plan
@@ -37,7 +36,9 @@ from highwaynet.runs.names import Kept
 from highwaynet.runs.record_files import RecordT, load_record, records_in, save_record
 from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
-from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
+
+if TYPE_CHECKING:  # listing runs does not need torch
+    from highwaynet.data.preparation import Preparation
 
 DATA, STATISTICS, PLAN = "data.json", "data.safetensors", "plan.json"
 HISTORY, TIMING, EVENTS, ENVIRONMENT = "history.jsonl", "timing.jsonl", "events.log", "environment.json"
@@ -290,8 +291,10 @@ class RunDirectory:
             raise InputError(f"{path} is damaged: it is not a JSON object")
         return environment
 
-    def save_preparation(self, preparation: Preparation) -> None:
+    def save_preparation(self, preparation: "Preparation") -> None:
         """Store the preparation; the record is written last and has the checksum of the tensors."""
+        from highwaynet.runs.stored_data import pack_preparation
+
         text, content = pack_preparation(preparation)
         write_atomically(self.path / STATISTICS, content)
         write_atomically(self.path / DATA, text)
@@ -301,8 +304,10 @@ class RunDirectory:
         """Whether the preparation is stored."""
         return (self.path / DATA).is_file()
 
-    def load_preparation(self) -> Preparation:
+    def load_preparation(self) -> "Preparation":
         """Load the preparation; raises InputError if it is missing or damaged."""
+        from highwaynet.runs.stored_data import unpack_preparation
+
         return unpack_preparation(read_text(self.path / DATA), read_bytes(self.path / STATISTICS), self.path / "data")
 
     @property

@@ -125,7 +125,8 @@ class TrainingSpec(Spec):
     """Augmentation of images: rotate by a random angle of at most this many degrees."""
 
     threads: Annotated[Annotated[int, Field(ge=1, le=1024)] | None, Mark.HOW, Mark.INDIFFERENT] = None
-    """Number of threads; by default all cores, and spec.toml records how many. Bit-for-bit equal results need the same number."""
+    """Number of threads; by default all cores, but `highway train` leaves out those that other programs use. spec.toml records how many.
+    Bit-for-bit equal results need the same number."""
 
     device: Annotated[str | None, Mark.HOW, Mark.INDIFFERENT] = None
     """Device: cpu, cuda, cuda:1, mps. By default a GPU that CUDA finds, otherwise the CPU."""
