@@ -25,10 +25,10 @@ def percent(share: float) -> str:
 def quantity_text(value: float) -> str:
     """Format a quantity in its own unit: four significant digits, and all digits before the decimal point.
 
-    >>> [quantity_text(value) for value in (20950.3, 1234567.8, 3.14159, 0.012345, -2.0, 0.0, 1.5e-7, 2e18)]
-    ['20,950', '1,234,568', '3.142', '0.01234', '−2', '0', '1.5e−07', '2e+18']
+    >>> [quantity_text(value) for value in (20950.3, 1234567.8, 3.14159, 0.0123, -2.0, 0.0, 1.5e-7, 2e18)]
+    ['20,950', '1,234,568', '3.142', '0.0123', '−2', '0', '1.5e−07', '2e+18']
     """
-    text = f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+    text = f"{value:,.0f}" if 999.95 <= abs(value) < 1e15 else f"{value:.4g}"
     return text.replace("-", "−")
 
 
