@@ -119,8 +119,8 @@ def test_a_read_only_target(highway: Highway, tmp_path: Path, finished_run: Call
 @pytest.mark.parametrize(
     ("name", "damage", "sentence"),
     [
-        ("checkpoints/final.safetensors", b"garbage", "final.safetensors is damaged: its checksum is not the one in final.json"),
-        ("checkpoints/final.safetensors", None, "final.safetensors: no such file or directory"),
+        ("checkpoints/best-*.safetensors", b"garbage", ".safetensors is damaged: its checksum is not the one in best-"),
+        ("checkpoints/best-*.safetensors", None, ".safetensors: no such file or directory"),
         ("checkpoints/final.json", None, "run has no checkpoint 'final' (final.json is missing)"),
         ("spec.toml", b"seed = ", "run/spec.toml is not valid TOML"),
         ("spec.toml", None, "run is not a run directory: it has no spec.toml"),
@@ -136,7 +136,7 @@ def test_a_damaged_run(
     finished_run: Callable[..., RunDirectory],
 ) -> None:
     shutil.copytree(finished_run().path, tmp_path / "run")
-    path = tmp_path / "run" / name
+    path = next((tmp_path / "run").glob(name))
     path.unlink() if damage is None else path.write_bytes(damage)
     refused(highway(command, "run"), sentence)
     assert not (tmp_path / "report.html").exists()

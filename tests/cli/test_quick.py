@@ -38,8 +38,8 @@ def answer(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_an_answer_without_torch(command: str, shown: str, tmp_path: Path) -> None:
-    (tmp_path / "numbers.csv").write_text("x,y\n" + "".join(f"{i},{i / 7}\n" for i in range(100)))
-    (tmp_path / "classes.csv").write_text("x,y\n" + "".join(f"{i},{'yes' if i % 2 else 'no'}\n" for i in range(100)))
+    (tmp_path / "numbers.csv").write_text("x,y\n" + "".join(f"{i % 17 / 3},{i % 17 + i / 7}\n" for i in range(100)))
+    (tmp_path / "classes.csv").write_text("x,y\n" + "".join(f"{i % 17 / 3},{'yes' if i % 2 else 'no'}\n" for i in range(100)))
     result = answer(*command.split(), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert shown in result.stdout

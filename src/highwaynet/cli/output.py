@@ -116,11 +116,13 @@ class PlainLines:
     """Seconds between two lines, and before the first, so that short commands print none."""
 
     def __init__(self) -> None:
-        self._said = time.monotonic()
+        self._said: float | None = None  # or when it was first called
 
     def tell(self, line: str) -> None:
         """Print the line if it is time for one."""
         now = time.monotonic()
+        if self._said is None:
+            self._said = now
         if now - self._said >= self.pause:
             self._said = now
             say(line)

@@ -1,5 +1,6 @@
 """`highway report`."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,6 +64,8 @@ def report_command(
         raise InputError(f"--out {out}: this is not a regular file; name another file")
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist; create it, or name another")
+    if not os.access(out.parent, os.W_OK):  # before anything is computed
+        raise InputError(f"cannot write {out}: permission denied")
     use_data_root(data_root)
     use_free_threads()
     reported = [read_run(path, quick=quick) for path in runs]
