@@ -20,6 +20,8 @@ def removable_layers(plan: Plan) -> list[int]:
         InputError: If there is none, or if some are plain layers, which cannot be closed and ranked.
     """
     numbers = [number for number in range(1, plan.removable + 1) if _keeps_shape(plan, number)]
+    if not plan.removable:
+        raise InputError(f"{plan.name} has no highway or residual layers that could be removed; maybe all of them were removed before")
     if not numbers:
         raise InputError(f"{plan.name} has no layer that can be removed: shrinking needs highway or residual layers that keep their shape")
     if plan.closable != plan.removable:

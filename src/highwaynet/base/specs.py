@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticUndefined
 
 from highwaynet.base.errors import InputError, SpecError, unknown
 
@@ -72,7 +72,7 @@ def named(spec: type[BaseModel], values: Any) -> str | None:
 def help_for(spec: type[BaseModel], field: str) -> str:
     """Return the docstring of a field and its default, for `--help` and the documentation."""
     known = spec.model_fields[field]
-    default = "" if known.default in {None, ()} or Mark.VARIES in known.metadata else f" [default: {known.default}]"
+    default = "" if known.default in {None, (), PydanticUndefined} or Mark.VARIES in known.metadata else f" [default: {known.default}]"
     return f"{known.description}{default}"
 
 

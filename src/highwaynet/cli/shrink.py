@@ -114,7 +114,7 @@ def _plan(job: "Shrinking") -> list[str]:
         f"{job.study.title} of {job.study.run.path}: {layers} layers can be removed",
         f"aim: {aim}",
         *([SLOW] if layers > MOST_FOR_GREEDY and settings.criterion == "greedy" else []),
-        f"ranking: all criteria on {settings.samples:,} training samples; layers are removed by {settings.criterion}",
+        f"ranking: all criteria on {min(settings.samples, job.study.count('train')):,} training samples; layers are removed by {settings.criterion}",
         f"removed layers are {'replaced by affine maps' if settings.replace else 'dropped'}",
         f"healing: about {runs} runs of {settings.heal_epochs} epochs, each about {settings.heal_epochs * seconds:.0f} s or less",
     ]

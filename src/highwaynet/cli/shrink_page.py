@@ -74,6 +74,9 @@ def _method(record: "ShrinkRecord", samples: int, part: str) -> list[str]:
     teacher = ", with the intact network as teacher" if settings.distil and settings.heal_epochs and record.removed else ""
     healing = f"The rest was trained for {settings.heal_epochs} epochs{teacher}." if settings.heal_epochs and record.removed else ""
     decided = f"{part.capitalize()} samples decided how many. " if settings.loss_of is not None else ""
+    point = 100 / max(1, record.intact_selection.samples)
+    if settings.loss_of is not None and settings.loss_of < point and record.intact_selection.accuracy is not None:
+        decided += f"With {record.intact_selection.samples:,} of them one sample is {point:.2g} points, more than the aim. "
     seeds = f"{settings.seeds} seeds" if settings.seeds > 1 else "one seed"
     lines = [
         f"Layers were ranked on {samples:,} training samples by {settings.criterion} and removed in this order. {healing} {decided}"

@@ -25,8 +25,8 @@ def draw_removal(curves: Mapping[str, Sequence[float]], chosen: str, removed: in
         axes = figure.subplots()
         styles = cycle([(colour, dashes) for dashes in DASHES for colour in COLOURS])
         for (name, values), (colour, dashes) in zip(curves.items(), styles, strict=False):
-            width = 2.4 if name == chosen else 1.3
-            axes.plot(range(len(values)), values, color=colour, linestyle=dashes, linewidth=width, label=name)
+            width, front = (2.4, 3) if name == chosen else (1.1, 2)
+            axes.plot(range(len(values)), values, color=colour, linestyle=dashes, linewidth=width, zorder=front, label=name)
         axes.axvline(removed, color="#555555", linewidth=0.9, linestyle=(0, (4, 2)))
         axes.set_xlabel("removed layers, without further training")
         axes.set_ylabel(what)
@@ -53,6 +53,8 @@ def draw_depths(unhealed: tuple[str, Points], healed: Points, scratch: Points, i
                 axes.plot(kept, values, color=colour, marker=marker, markersize=4.5, linestyle=line, linewidth=1.2, label=label)
         axes.set_xlabel("layers kept")
         axes.set_ylabel(what)
+        places = [kept for kept, _ in (*unhealed[1], *healed, *scratch)]
+        axes.set_xlim(min(places, default=0) - 1, max(places, default=0) + 1)  # also if there is one place only
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         figure.legend(loc="outside upper center", ncols=2)
         return figure

@@ -43,11 +43,9 @@ def suited_values(values: Mapping[str, Any], seen: Glance) -> tuple[dict[str, An
     given: Sections = {name: {key: value for key, value in (values.get(name) or {}).items() if value is not None} for name in SECTIONS}
     chosen, notes = (_for_images if seen.kind == "images" else _for_rows)(given, seen)
     has_validation = given["data"].get("validation", DataSpec(name="memory").validation) > 0
-    if has_validation and "patience" not in given["training"]:
-        chosen["training"].setdefault("patience", PATIENCE)
-        notes.append(
-            f"stops after {chosen['training']['patience']} epochs without a lower validation loss (--patience); the best epoch counts"
-        )
+    if has_validation and "patience" not in given["training"] and "patience" not in chosen["training"]:
+        chosen["training"]["patience"] = PATIENCE
+        notes.append(f"stops after {PATIENCE} epochs without a lower validation loss (--patience); the best epoch counts")
     return dict(values) | {name: chosen[name] | given[name] for name in SECTIONS if chosen[name] | given[name]}, notes
 
 
@@ -100,7 +98,7 @@ def _for_images(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
         if "epochs" not in training:
             chosen["training"]["epochs"] = max(EPOCHS[0], min(EPOCHS[1], round(PRESENTED / max(1, seen.samples))))
             notes.append(f"{chosen['training']['epochs']} epochs for {seen.samples:,} images (--epochs)")
-        chosen["training"]["patience"] = max(PATIENCE, (training.get("epochs") or chosen["training"]["epochs"]) // 3)
+        chosen["training"]["patience"] = None  # most is learned at the end of a cycle, when the learning rate is low
         notes += _augmentation(chosen["training"], training, seen, min(height, width))
     return chosen, notes
 

@@ -345,6 +345,8 @@ def answer(record: ShrinkRecord) -> str:
         f"{kept} of {record.layers} layers are enough" if record.settings.loss_of is not None else f"With {kept} of {record.layers} layers"
     )
     text = f"{start}: test {word} {small:.2f} % instead of {large:.2f} %, {speed}"
+    if record.settings.speed_up is not None and slow / fast < record.settings.speed_up:
+        text += f" in the last measurement (asked for {record.settings.speed_up:g}; times vary with what else the machine does)"
     if not record.scratch:
         return f"{text}."
     fresh = mean_test(record.scratch)

@@ -55,12 +55,16 @@ def no_better_than_guessing(fitting: Fitting) -> str | None:
         if training.class_weight and _recognises_classes(load_network(fitting.run, data=part.preparation.record), part):
             return None
         found = f"its {name} accuracy is {percent(metrics.accuracy)}, and always guessing the most frequent class gives {percent(guessed)}"
+        if metrics.accuracy > guessed:
+            more = round((metrics.accuracy - guessed) * len(part))
+            found += f" ({more} more of {len(part)} samples are right, which may be chance)"
     elif metrics.r2 is not None and metrics.r2 > 0:
         return None
     else:
         found = f"its {name} R² is {metrics.r2 or 0.0:.3f}, and guessing the mean gives 0"
     ways = f"a training.learning_rate below {training.learning_rate:g}, more epochs or another network"
-    return f"the network is no better than guessing: {found}; try {ways}, and check the labels"
+    start = "not clearly better" if metrics.accuracy is not None and metrics.accuracy > guessed else "no better"
+    return f"the network is {start} than guessing: {found}; try {ways}, and check the labels"
 
 
 def _answer(fitting: Fitting, history: list[EpochRecord]) -> EpochRecord:
