@@ -108,13 +108,14 @@ def _plan(job: "Shrinking") -> list[str]:
         aim = f"as many layers as are possible at {settings.speed_up:g} times the speed"
     else:
         aim = f"{settings.keep} of them are kept"
+    samples = min(settings.samples, job.study.count("train"))
     runs = max(1, (layers + 1).bit_length() if settings.loss_of is not None else 1) + settings.seeds - 1
     seconds = job.study.run.read_seconds() / max(1, job.study.run.epochs_written)
     lines = [
         f"{job.study.title} of {job.study.run.path}: {layers} layers can be removed",
         f"aim: {aim}",
         *([SLOW] if layers > MOST_FOR_GREEDY and settings.criterion == "greedy" else []),
-        f"ranking: all criteria on {min(settings.samples, job.study.count('train')):,} training samples; layers are removed by {settings.criterion}",
+        f"ranking: all criteria on {samples:,} training samples; layers are removed by {settings.criterion}",
         f"removed layers are {'replaced by affine maps' if settings.replace else 'dropped'}",
         f"healing: about {runs} runs of {settings.heal_epochs} epochs, each about {settings.heal_epochs * seconds:.0f} s or less",
     ]
