@@ -21,7 +21,7 @@ def removable_layers(plan: Plan) -> list[int]:
     """
     numbers = [number for number in range(1, plan.removable + 1) if _keeps_shape(plan, number)]
     if not plan.removable:
-        raise InputError(f"{plan.name} has no highway or residual layers that could be removed; maybe all of them were removed before")
+        raise InputError(f"{plan.name} has no layer that can be removed: it has no highway or residual layers, or all were removed before")
     if not numbers:
         raise InputError(f"{plan.name} has no layer that can be removed: shrinking needs highway or residual layers that keep their shape")
     if plan.closable != plan.removable:
