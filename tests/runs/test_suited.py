@@ -26,7 +26,7 @@ def filled(seen: Glance, **given: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("size", "network"), [(16, "highway-a"), (32, "highway-a"), (48, "highway-a"), (64, "highway-64")])
 def test_images_get_a_convolutional_network_for_their_size(size: int, network: str) -> None:
     chosen = filled(images(size))
-    assert chosen["network"] == {"name": network}
+    assert chosen["network"]["name"] == network
     assert "resize" not in chosen.get("data", {})
     assert network in PRESETS
 
@@ -72,6 +72,16 @@ def test_mirroring_only_where_classes_allow_it(seen: Glance, mirror: bool) -> No
     assert (chosen["training"]["mirror"], chosen["training"]["crop"]) == (mirror, 4)
     assert any("training.mirror=" in note for note in notes)
     assert "mirror" not in filled(seen, training={"crop": 0})["training"], "the user's augmentation is used as it is"
+
+
+def test_few_images_get_dropout_and_label_smoothing() -> None:
+    few = filled(images())
+    assert few["network"]["dropout"] == (0.0, 0.1, 0.1, 0.3)
+    assert few["training"]["label_smoothing"] == 0.1
+    assert len(filled(images(64))["network"]["dropout"]) == 5, "one for the input, and one for each stage"
+    for many in (filled(images(samples=20_000)), filled(images(classes=())), filled(images(), network={"name": "highway-a"})):
+        assert "dropout" not in many["network"]
+        assert "label_smoothing" not in many["training"]
 
 
 def test_dense_settings_keep_the_dense_network() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from highwaynet.base.errors import InputError
 from highwaynet.data.glance import Glance, glance
 from highwaynet.data.spec import DataSpec
+from highwaynet.networks.presets import PRESETS
 
 LARGEST = 64
 """Images that are larger, or differ in size, are resized: to 64×64, or to 32×32 if they are smaller than 64×64."""
@@ -19,8 +20,9 @@ PRESENTED = 100_000
 """About this many images are shown to a network in training, with several epochs of small sets."""
 EPOCHS = (15, 100)
 """Fewest and most epochs for images."""
-FEW = 2_000
-"""With fewer samples, a convolutional network gets dropout."""
+FEW = 10_000
+"""With fewer images, a convolutional network gets dropout and label smoothing."""
+SMOOTHING = 0.1
 SHALLOW = {500: 5, 2_000: 10, 10_000: 20}
 """Depth of dense networks for fewer than this many samples; with more the usual depth."""
 PATIENCE = 10
@@ -100,7 +102,20 @@ def _for_images(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
             notes.append(f"{chosen['training']['epochs']} epochs for {seen.samples:,} images (--epochs)")
         chosen["training"]["patience"] = None  # most is learned at the end of a cycle, when the learning rate is low
         notes += _augmentation(chosen["training"], training, seen, min(height, width))
+        notes += _regularisation(chosen, given, seen)
     return chosen, notes
+
+
+def _regularisation(chosen: Sections, given: Sections, seen: Glance) -> list[str]:
+    """Choose dropout and label smoothing for few images of classes, if the user chose neither them nor the network."""
+    if not chosen["network"] or seen.samples >= FEW or not seen.classes:
+        return []
+    if "dropout" in given["network"] or "label_smoothing" in given["training"]:
+        return []
+    stages = len(PRESETS[chosen["network"]["name"]].channels)
+    chosen["network"]["dropout"] = (0.0, *(0.1,) * (stages - 1), 0.3)
+    chosen["training"]["label_smoothing"] = SMOOTHING
+    return ["dropout and label smoothing, because there are few images (--set network.dropout=..., training.label_smoothing=...)"]
 
 
 def _augmentation(chosen: dict[str, Any], given: Mapping[str, Any], seen: Glance, side: int) -> list[str]:
