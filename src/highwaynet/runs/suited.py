@@ -20,7 +20,7 @@ PRESENTED = 100_000
 """About this many images are shown to a network in training, with several epochs of small sets."""
 EPOCHS = (15, 100)
 """Fewest and most epochs for images."""
-FEW = 10_000
+FEW = 3_000
 """With fewer images, a convolutional network gets dropout and label smoothing."""
 SMOOTHING = 0.1
 SHALLOW = {500: 5, 2_000: 10, 10_000: 20}
