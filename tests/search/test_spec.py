@@ -8,7 +8,7 @@ import pytest
 
 from highwaynet.base.errors import InputError
 from highwaynet.search.configurations import anchored, check_runs, configurations, ends, parameters_of, spec_of_trial
-from highwaynet.search.ready import ready_study
+from highwaynet.search.ready import ready_names, ready_study
 from highwaynet.search.spec import StudySpec, parse_study
 
 RATE = '[space."training.learning_rate"]\nkind = "log-uniform"\nlow = 0.01\nhigh = 1\n'
@@ -93,6 +93,13 @@ def refused(text: str, sentence: str) -> None:
 )
 def test_what_contradicts_itself_is_refused(text: str, sentence: str) -> None:
     refused(text, sentence)
+
+
+@pytest.mark.parametrize("name", ready_names())
+def test_every_built_in_study_can_be_run(name: str) -> None:
+    spec = ready_study(name)
+    assert spec.name == name
+    assert all(runs for _, runs in check_runs(spec))
 
 
 def test_the_paper_s_study_is_that_of_the_paper() -> None:
