@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, write_atomically
+from highwaynet.base.parsing import parse_json
 from highwaynet.base.specs import parsed
 from highwaynet.base.text import either
 from highwaynet.data.record import DataRecord
@@ -283,10 +284,7 @@ class RunDirectory:
     def read_environment(self) -> dict[str, Any]:
         """Read the environment in which the run was trained: versions, machine, threads, kernel."""
         path = self.path / ENVIRONMENT
-        try:
-            environment = json.loads(read_text(path))
-        except ValueError as error:
-            raise InputError(f"{path} is damaged: {error}") from error
+        environment = parse_json(read_text(path), path)
         if not isinstance(environment, dict):
             raise InputError(f"{path} is damaged: it is not a JSON object")
         return environment

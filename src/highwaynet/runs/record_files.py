@@ -8,7 +8,9 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from highwaynet.base.arrays import CHECKSUM, array_fields, pack, unpack
+from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, sha256, write_atomically
+from highwaynet.base.parsing import parse_json
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
@@ -22,8 +24,8 @@ def records_in(folder: Path) -> Iterator[Path]:
     """Yield the files of all records in a folder: JSON files that have a fingerprint or are damaged, and their .npz files."""
     for path in folder.glob("*.json"):
         try:
-            content = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError):
+            content = parse_json(path.read_bytes(), path)
+        except (OSError, InputError):
             content = {"fingerprint": "damaged"}
         if isinstance(content, dict) and "fingerprint" in content:
             yield from (path, path.with_suffix(".npz"))
@@ -48,11 +50,11 @@ def unpack_record(name: str, kind: type[RecordT], read: Callable[[str], bytes]) 
         read: Returns the content of a file by name; raises OSError or KeyError if there is none.
     """
     try:
-        content = json.loads(read(f"{name}.json"))
+        content = parse_json(read(f"{name}.json"), name)
         if isinstance(content, dict) and (checksum := content.pop(CHECKSUM, None)):
             content |= unpack(read(f"{name}.npz"), checksum)
         return kind.model_validate(content, strict=False)
-    except (OSError, KeyError, ValueError):  # pydantic's ValidationError is a ValueError
+    except (OSError, KeyError, ValueError, InputError):  # pydantic's ValidationError is a ValueError
         return None
 
 
