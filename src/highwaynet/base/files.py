@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ def cannot(doing: str, path: Path, error: OSError) -> InputError:
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write a whole file under a temporary name, sync it, and rename it into place."""
     payload = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("wb") as stream:
+        with temporary.open("xb") as stream:  # the name cannot be guessed, and a file or link that is there is not opened
             stream.write(payload)
             stream.flush()
             os.fsync(stream.fileno())
@@ -54,7 +55,7 @@ def remove_leftovers(folder: Path) -> None:
 
 def is_leftover(path: Path) -> bool:
     """Whether a file has the name of a temporary file of `write_atomically`."""
-    return re.fullmatch(r"\..+\.\d+\.tmp", path.name) is not None
+    return re.fullmatch(r"\..+\.\d+(-[0-9a-f]{16})?\.tmp", path.name) is not None
 
 
 def read_bytes(path: Path) -> bytes:

@@ -35,6 +35,7 @@ from highwaynet.runs.checkpoints import FINAL, Checkpoints
 from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.names import Kept
 from highwaynet.runs.record_files import RecordT, load_record, records_in, save_record
+from highwaynet.runs.replacing import MARK, earlier_runs, set_aside
 from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 
@@ -43,7 +44,10 @@ if TYPE_CHECKING:  # listing runs does not need torch
 
 DATA, STATISTICS, PLAN = "data.json", "data.safetensors", "plan.json"
 HISTORY, TIMING, EVENTS, ENVIRONMENT = "history.jsonl", "timing.jsonl", "events.log", "environment.json"
-ANALYSIS = "analysis"
+ANALYSIS, CHECKPOINTS, TENSORBOARD = "analysis", "checkpoints", "tensorboard"
+FILES = (HISTORY, TIMING, ENVIRONMENT, DATA, STATISTICS, PLAN, EVENTS, SPEC)
+OWN = frozenset({*FILES, ANALYSIS, CHECKPOINTS, TENSORBOARD, MARK})
+"""What a run directory consists of."""
 
 
 class RunDirectory:
@@ -56,10 +60,13 @@ class RunDirectory:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self._lock = FolderLock(path)
-        owners = {"spec_sha256": path / SPEC, "data_sha256": path / DATA, "plan_sha256": path / PLAN}
-        self.checkpoints = Checkpoints(path / "checkpoints", owners)
+        self.checkpoints = Checkpoints(lambda: self.path, {"spec_sha256": SPEC, "data_sha256": DATA, "plan_sha256": PLAN})
+
+    @property
+    def path(self) -> Path:
+        """The folder. A locked one is followed if somebody renames it, so that nothing is written to another run in its place."""
+        return self._lock.folder
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool, resume: bool = False) -> None:
@@ -88,9 +95,13 @@ class RunDirectory:
         return run
 
     def start(self, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool = False, resume: bool = False) -> None:
-        """Create the folder, lock it, and write spec and environment; with `overwrite`, remove the files of an earlier run there first."""
+        """Create the folder, lock it, and write spec and environment.
+
+        With `overwrite`, an earlier run there is renamed first, and stays until `forget_earlier`.
+        """
         self.check_free(self.path, overwrite=overwrite, resume=resume)
         try:
+            aside = self._set_aside() if overwrite and (self.path / SPEC).is_file() else None
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self.check_free(self.path, overwrite=overwrite, resume=True)  # another process may have started a run meanwhile
@@ -99,8 +110,47 @@ class RunDirectory:
             raise cannot("create", self.path, error) from error
         # The spec is written first: with it, the folder is a run directory, which can be overwritten, whatever happens next.
         write_atomically(self.path / SPEC, spec.to_toml())
+        if aside is not None:
+            self._take_back(aside)
         self.checkpoints.make_folder()
         write_atomically(self.path / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
+
+    def _set_aside(self) -> Path | None:
+        """Rename the earlier run; None if it is an unfinished run that was to replace another one, which is not kept."""
+        place = self.path
+        self.lock()
+        try:
+            return None if earlier_runs(place) and not self.finished else set_aside(place)
+        finally:
+            self._lock.release(place)
+
+    def _take_back(self, aside: Path) -> None:
+        """Move the files of the user, which are not part of the earlier run, back to the folder that they were in."""
+        for other in aside.iterdir():
+            if other.name not in OWN and not is_leftover(other):
+                with suppress(OSError):
+                    other.rename(self.path / other.name)
+
+    def forget_earlier(self) -> None:
+        """Remove the run that this one has replaced, if there is one and no other process writes to it."""
+        for path in earlier_runs(self.path):
+            earlier = RunDirectory(path)
+            if not earlier._lock.attempt():
+                continue
+            try:
+                earlier._remove_own_files()
+                (path / MARK).unlink(missing_ok=True)
+                for other in [other for other in path.rglob("*") if other.is_file()]:  # the user's own files in folders of the run
+                    place = self.path / other.relative_to(path)
+                    if not place.exists():
+                        place.parent.mkdir(parents=True, exist_ok=True)
+                        other.rename(place)
+                for folder in [*(folder for folder in path.iterdir() if folder.is_dir()), path]:
+                    folder.rmdir()
+            except OSError:  # what is left is not part of the run
+                continue
+            finally:
+                earlier.unlock()
 
     def take_up(self, environment: Mapping[str, Any]) -> None:
         """Lock a run to resume it, remove leftovers of a killed writer, and write the environment if the run had not got that far."""
@@ -142,7 +192,7 @@ class RunDirectory:
     @property
     def tensorboard_folder(self) -> Path:
         """The folder of TensorBoard events."""
-        return self.path / "tensorboard"
+        return self.path / TENSORBOARD
 
     @property
     def _analysis(self) -> Path:
@@ -152,8 +202,7 @@ class RunDirectory:
         # The spec is removed last: as long as it exists, the folder is a run directory, which can be overwritten.
         self.checkpoints.remove_all()
         own = list(records_in(self._analysis))
-        names = (HISTORY, TIMING, ENVIRONMENT, DATA, STATISTICS, PLAN, EVENTS, SPEC)
-        own += [self.path / name for name in names]
+        own += [self.path / name for name in FILES]
         own += self.tensorboard_folder.glob("events.out.tfevents.*")
         for path in own:
             path.unlink(missing_ok=True)

@@ -211,6 +211,7 @@ class Saver:
 
 
 def clear(run: RunDirectory) -> None:
-    """Remove what was kept to resume."""
+    """Remove what was kept to resume, and the run that this one has replaced."""
     for name in run.checkpoints.names(STEP, STOP):
         run.checkpoints.remove(name)
+    run.forget_earlier()
