@@ -11,6 +11,7 @@ from highwaynet.base.arrays import CHECKSUM, array_fields, pack, unpack
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, sha256, write_atomically
 from highwaynet.base.parsing import parse_json
+from highwaynet.runs.seals import SEALS, add_seals, read_seals
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
@@ -22,7 +23,9 @@ def record_name(question: str, part: str | None = None) -> str:
 
 def records_in(folder: Path) -> Iterator[Path]:
     """Yield the files of all records in a folder: JSON files that have a fingerprint or are damaged, and their .npz files."""
-    for path in folder.glob("*.json"):
+    for path in sorted(folder.glob("*.json")):
+        if path.name == SEALS:
+            continue
         try:
             content = parse_json(path.read_bytes(), path)
         except (OSError, InputError):
@@ -64,10 +67,23 @@ def save_record(folder: Path, name: str, record: BaseModel) -> None:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise cannot("create", folder, error) from error
-    for file, content in pack_record(name, record).items():
+    files = pack_record(name, record)
+    for file, content in files.items():
         write_atomically(folder / file, content)
+    add_seals(folder, files)
 
 
 def load_record(folder: Path, name: str, kind: type[RecordT]) -> RecordT | None:
-    """Load a record; None if it is missing, damaged or of another version, so that it is computed again."""
-    return unpack_record(name, kind, lambda file: (folder / file).read_bytes())
+    """Load a record; None if it is missing, changed, damaged or of another version, so that it is computed again."""
+    try:
+        seals = read_seals(folder)
+    except InputError:
+        return None
+
+    def read(file: str) -> bytes:
+        content = (folder / file).read_bytes()
+        if seals is not None and (file not in seals or not seals[file].fits(content, whole=True)):
+            raise KeyError(file)
+        return content
+
+    return unpack_record(name, kind, read)

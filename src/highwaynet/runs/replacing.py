@@ -1,10 +1,11 @@
 """What overwriting does with an earlier run: it stays next to the new one, as NAME.before, until the new one has finished."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from highwaynet.base.files import write_atomically
+from highwaynet.base.files import is_leftover, write_atomically
 
 MARK = "replaced.txt"
 """A file in a run that was set aside. It names the run that takes its place; without it, a folder is never removed."""
@@ -16,6 +17,26 @@ def set_aside(path: Path) -> Path:
     write_atomically(path / MARK, f"{path.resolve().name}\nis trained again here. When that has finished, this earlier run is removed.\n")
     path.rename(aside)
     return aside
+
+
+def take_back(aside: Path, path: Path, own: Collection[str]) -> None:
+    """Move files of the user, which are not part of the run that was set aside, to the folder that they were in."""
+    for other in aside.iterdir():
+        if other.name not in own and not is_leftover(other):
+            with suppress(OSError):
+                other.rename(path / other.name)
+
+
+def clear_aside(aside: Path, path: Path) -> None:
+    """Remove the folder of a run that was set aside, after its files; what the user had put there is moved to the new run."""
+    (aside / MARK).unlink(missing_ok=True)
+    for other in [other for other in aside.rglob("*") if other.is_file()]:
+        place = path / other.relative_to(aside)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            other.rename(place)
+    for folder in [*(folder for folder in aside.iterdir() if folder.is_dir()), aside]:
+        folder.rmdir()
 
 
 def earlier_runs(path: Path) -> list[Path]:
