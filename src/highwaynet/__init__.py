@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from highwaynet.data.dataset import Dataset as Dataset
     from highwaynet.data.load import load_dataset as load_dataset
     from highwaynet.data.spec import DataSpec as DataSpec
+    from highwaynet.exporting.export import Exported as Exported
+    from highwaynet.exporting.export import export as export
     from highwaynet.facade import evaluate as evaluate
     from highwaynet.facade import inspect as inspect
     from highwaynet.layers.conv_highway import ConvHighway as ConvHighway
@@ -79,6 +81,7 @@ _HOMES = {
     "DensePlain": "layers.dense_plain",
     "DenseResidual": "layers.dense_residual",
     "DivergenceError": "training.divergence",
+    "Exported": "exporting.export",
     "Highway": "layers.highway",
     "HighwayError": "base.errors",
     "InputError": "base.errors",
@@ -105,6 +108,7 @@ _HOMES = {
     "build_network": "networks.build",
     "build_plan": "networks.build",
     "evaluate": "facade",
+    "export": "exporting.export",
     "inspect": "facade",
     "lesion": "layers.lesion",
     "list_networks": "networks.summaries",

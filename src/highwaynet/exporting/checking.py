@@ -14,7 +14,7 @@ TOLERANCE = 1e-4
 """Largest difference of a probability, or of a number relative to the standard deviation of the target (or to the number)."""
 MANY = {"dense": 256}
 """Samples of the larger batch by family of networks; `FEW` for others, whose samples take longer."""
-FEW = 16
+FEW = 8
 
 Answer = Callable[[Mapping[str, NDArray[Any]]], Mapping[str, NDArray[Any]]]
 """A function that runs an exported file: arrays by name in, arrays by name out."""

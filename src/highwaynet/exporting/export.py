@@ -1,15 +1,15 @@
 """`highwaynet.export`: a trained run as one file for other programs."""
 
-import os
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from highwaynet.base.errors import HighwayError, InputError, unknown
+from highwaynet.base.errors import InputError, unknown
 from highwaynet.base.files import sha256, write_atomically
-from highwaynet.exporting.names import SUFFIXES, Target
+from highwaynet.exporting.names import Target
 from highwaynet.exporting.origin import Export
+from highwaynet.exporting.places import check_place, default_place
 from highwaynet.runs.checkpoints import checksum
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.model import TrainedModel, load
@@ -26,8 +26,8 @@ class Exported:
     """What it is."""
     size: int
     """Its size in bytes."""
-    inputs: dict[str, str]
-    """Its inputs by name, each with its type, shape and meaning."""
+    about: dict[str, Any]
+    """What the file says about itself: run, fingerprint, task, classes, inputs and outputs."""
     difference: float
     """The largest difference between its answers and those of the network for the samples that were tried."""
 
@@ -60,42 +60,22 @@ def export(
     """
     if to not in get_args(Target):
         raise unknown("export", str(to), get_args(Target))
-    model, source = _model(run, checkpoint)
-    place = check_place(Path(path) if path is not None else default_place(model.run, to))
+    source = _source(run, checkpoint, to)
+    place = check_place(Path(path) if path is not None else default_place(source.model.run, to))
     content, difference = _WRITTEN[to](source, str(place))
     write_atomically(place, content)
-    from highwaynet.exporting.origin import inputs_of
-
-    return Exported(place, to, len(content), inputs_of(model), difference)
+    return Exported(place, to, len(content), source.facts, difference)
 
 
-def default_place(run: Path, to: Target) -> Path:
-    """Return the path of a file next to the run, named after it."""
-    whole = run.resolve()
-    return whole.with_name(whole.name + SUFFIXES[to])
-
-
-def check_place(path: Path) -> Path:
-    """Return the path if a file can be written there; raises InputError otherwise, so that nobody waits in vain."""
-    folder = path.parent
-    if path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder; name a file")
-    if not folder.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {folder}; create it first")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"cannot write {path}: you may not write into {folder}; name another place")
-    return path
-
-
-def _model(run: str | PathLike[str] | TrainedModel, checkpoint: Kept | None) -> tuple[TrainedModel, Export]:
+def _source(run: str | PathLike[str] | TrainedModel, checkpoint: Kept | None, to: Target) -> Export:
     if isinstance(run, TrainedModel):
         if checkpoint is not None:
             raise InputError(f"checkpoint = {checkpoint!r}: the model already has its weights; give the run instead of the model")
         parts = (run.network.plan.model_dump_json(), run.data.model_dump_json(), checksum(run.network.state_dict()))
-        return run, Export(run, sha256("\n".join(parts).encode()), "given")
+        return Export(run, sha256("\n".join(parts).encode()), "given", to)
     directory = RunDirectory.open(Path(run))
     model = load(directory, checkpoint)
-    return model, Export(model, directory.fingerprint(checkpoint), checkpoint or directory.answer)
+    return Export(model, directory.fingerprint(checkpoint), checkpoint or directory.answer, to)
 
 
 def _onnx(source: Export, name: str) -> tuple[bytes, float]:

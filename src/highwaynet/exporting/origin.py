@@ -5,6 +5,7 @@ from typing import Any
 
 from highwaynet.data.record import DataRecord
 from highwaynet.data.tables import TableEncoder
+from highwaynet.exporting.names import Target
 from highwaynet.runs.model import TrainedModel
 
 
@@ -17,6 +18,8 @@ class Export:
     """Checksum of the run: its settings, plan, preparation and weights."""
     checkpoint: str
     """Which weights of the run they are."""
+    to: Target
+    """What it is exported to."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -36,7 +39,41 @@ class Export:
         }
         if data.class_names:
             facts["classes"] = self.model.classes.tolist()
-        return facts | {"inputs": inputs_of(self.model)}
+        return facts if self.to == "safetensors" else facts | {"inputs": self.inputs, "outputs": self.outputs}
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """Describe the outputs of the file, a phrase for each."""
+        data = self.model.data
+        if data.task == "regression":
+            return {"prediction": f"float64 (batch): {data.target_name}"}
+        answer = (
+            {"label": f"(batch): {data.target_name}"} if self.to == "onnx" else {"number": "int64 (batch): which of the classes, from 0"}
+        )
+        return answer | {"probabilities": f"float32 (batch, {data.outputs}), in the order of the classes"}
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Describe the inputs of the file, a phrase for each; those of a table by the names of its columns."""
+        data = self.model.data
+        shape = ", ".join(map(str, data.input_shape))
+        if data.kind == "images":
+            return {"pixels": f"{pixel_type(data)} (batch, {shape}), from 0 to {data.full_scale:g}"}
+        if data.kind == "features":
+            return {"features": f"float32 (batch, {shape})"}
+        return {rule.name: self._column(rule) for rule in TableEncoder.from_json(data.encoder or {}).rules}
+
+    def _column(self, rule: Any) -> str:
+        if rule.kind == "category" and self.to == "torch":
+            return "category, int64 (batch): its place in `categories`; −1 is a gap, −2 an unknown category"
+        if rule.kind == "date" and rule.form == "time":
+            return "time of day, float64 (batch): as a fraction of a day; NaN is a gap"
+        phrases = {
+            "number": "number, float64 (batch); NaN is a gap",
+            "date": "date, float64 (batch): days since 1970-01-01, in UTC; NaN is a gap",
+            "category": "category, string (batch); an empty text is a gap",
+        }
+        return phrases.get(rule.kind, rule.kind)
 
     @property
     def sentence(self) -> str:
@@ -49,21 +86,3 @@ class Export:
 def pixel_type(data: DataRecord) -> str:
     """Return the type of the pixels that exported files take: as the training images were stored."""
     return data.pixels or ("uint8" if data.full_scale == 255 else "float32")  # runs of earlier versions do not say
-
-
-def inputs_of(model: TrainedModel) -> dict[str, str]:
-    """Describe the inputs of exported files, a phrase for each; those of a table by the names of its columns."""
-    data = model.data
-    shape = ", ".join(map(str, data.input_shape))
-    if data.kind == "images":
-        return {"pixels": f"{pixel_type(data)} (batch, {shape}), from 0 to {data.full_scale:g}"}
-    if data.kind == "features":
-        return {"features": f"float32 (batch, {shape})"}
-    phrases = {
-        "number": "number, float64 (batch); NaN is a gap",
-        "date": "date, float64 (batch): days since 1970-01-01, in UTC; NaN is a gap",
-        "category": "category, string (batch); an empty text is a gap",
-    }
-    rules = TableEncoder.from_json(data.encoder or {}).rules
-    time = "time of day, float64 (batch): as a fraction of a day; NaN is a gap"
-    return {rule.name: time if rule.kind == "date" and rule.form == "time" else phrases.get(rule.kind, rule.kind) for rule in rules}
