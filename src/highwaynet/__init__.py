@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from highwaynet.networks.summaries import NetworkSummary as NetworkSummary
     from highwaynet.networks.summaries import list_networks as list_networks
     from highwaynet.runs.directory import RunDirectory as RunDirectory
+    from highwaynet.runs.model import Predictions as Predictions
     from highwaynet.runs.model import TrainedModel as TrainedModel
     from highwaynet.runs.model import load as load
     from highwaynet.runs.run_records import Score as Score
@@ -92,6 +93,7 @@ _HOMES = {
     "Objective": "training.objective",
     "PadChannels": "layers.shape_change",
     "Plan": "networks.plan",
+    "Predictions": "runs.model",
     "Regression": "training.objective",
     "RunDirectory": "runs.directory",
     "RunSpec": "runs.spec",

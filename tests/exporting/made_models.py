@@ -20,7 +20,7 @@ def shaken(network: Network) -> Network:
             if tensor.dtype != torch.float32:
                 continue
             noise = torch.empty_like(tensor).normal_(std=0.1, generator=generator)
-            tensor += noise.abs() if name.endswith("running_var") else noise if tensor.dim() < 3 else noise * 0.1
+            tensor.add_(noise.abs() if name.endswith("running_var") else noise if tensor.dim() < 3 else noise * 0.1)
     return network.eval()
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
+from highwaynet.data.cells import BOOLEANS, MISSING, written_form
 from highwaynet.data.preprocessing import Preprocessing
-from highwaynet.data.table_files import BOOLEANS, MISSING, written_form
 from highwaynet.data.tables import TableEncoder
 from highwaynet.exporting.onnx_graph import OnnxGraph
 from highwaynet.networks.plan import Shape
