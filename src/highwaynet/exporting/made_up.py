@@ -76,7 +76,7 @@ def _rows(encoder: TableEncoder, count: int, random: np.random.Generator) -> Mad
 def _dates(days: NDArray[np.float64], *, time: bool) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Return days as cells of a table, to the minute, and the same days as numbers; every form but time accepts the year first."""
     latest = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH).days
-    minutes = np.round((days % 1 if time else days.clip(-700_000, latest)) * 1440) % (1440 if time else np.inf)
+    minutes = np.round(days * 1440) % 1440 if time else np.round(days.clip(-700_000, latest) * 1440)
     moments = [EPOCH + timedelta(minutes=float(number)) for number in minutes]
     cells = [f"{moment:%H:%M}" if time else f"{moment.year:04}-{moment:%m-%d %H:%M}" for moment in moments]
     return np.array(cells, dtype=object), minutes / 1440
