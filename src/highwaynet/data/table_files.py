@@ -272,9 +272,9 @@ def _arrow_kind(types: Any, path: Path, field: Any) -> str:
 
 def _arrow_column(arrow: Any, name: str, kind: str, stored: Any) -> Column:
     if kind == "number":
-        return Column(name, "number", np.array(stored.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)))
+        return Column(name, "number", np.array(stored.cast(arrow.float64(), safe=False).to_numpy()))
     texts: list[str | None] = []
-    for chunk in getattr(stored, "chunks", [stored]):
+    for chunk in stored.chunks:
         coded = chunk if arrow.types.is_dictionary(chunk.type) else chunk.cast(arrow.string()).dictionary_encode()
         known = [None if text is None else cell(text) for text in coded.dictionary.to_pylist()]
         texts += [None if place is None else known[place] for place in coded.indices.to_pylist()]

@@ -1,8 +1,9 @@
 """Tables of any length, some thousand rows at a time. Does not import torch."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -71,8 +72,21 @@ def _parquet_pieces(path: Path, choose: Choose, header: bool) -> Iterator[Table]
         chosen = dict(choose(file.names))
         fields = [field for name, field in zip(file.names, file.fields, strict=True) if name in chosen]
         done = 0
-        for batch in file.stored.iter_batches(ROWS, columns=fields):
-            batch.validate(full=True)
-            columns = (Column(chosen[old.name], old.kind, old.values, old.texts, fixed=old.fixed) for old in file.columns(batch, chosen))
-            yield Table(tuple(columns), batch.num_rows, str(path), np.arange(done + 1, done + batch.num_rows + 1))
-            done += batch.num_rows
+        for rows in _joined(arrow, file.stored.iter_batches(ROWS, columns=fields)):
+            rows.validate(full=True)
+            columns = (Column(chosen[old.name], old.kind, old.values, old.texts, fixed=old.fixed) for old in file.columns(rows, chosen))
+            yield Table(tuple(columns), rows.num_rows, str(path), np.arange(done + 1, done + rows.num_rows + 1))
+            done += rows.num_rows
+
+
+def _joined(arrow: Any, batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield tables of ROWS rows, and a last one; batches end where a group of rows ends in the file."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        while sum(part.num_rows for part in waiting) >= ROWS:
+            whole = arrow.Table.from_batches(waiting)
+            yield whole.slice(0, ROWS)
+            waiting = [part for part in whole.slice(ROWS).to_batches() if part.num_rows]
+    if any(part.num_rows for part in waiting):
+        yield arrow.Table.from_batches(waiting)

@@ -301,12 +301,13 @@ def _numbers(rule: _NumberRule | _DateRule, column: Column) -> tuple[NDArray[np.
 
 def _unexpected(rule: _NumberRule | _DateRule, column: Column, row: int, value: float, where: str) -> str:
     """Return the sentence about a cell that cannot be used."""
-    if math.isinf(value):
+    cell = column.written()[row] or ""
+    if math.isinf(value) or (rule.kind == "number" and math.isinf(number_in(cell) or 0)):
         return f"{where}: the number is infinite"
     if not math.isnan(value):
         return f"{where}: {value:g} is too far from the training data"
     form = f", {rule.form}" if isinstance(rule, _DateRule) and rule.form != "time" else ""
-    return f"{where}: {shown(column.written()[row] or '')} where the training data had {rule.kind}s{form}"
+    return f"{where}: {shown(cell)} where the training data had {rule.kind}s{form}"
 
 
 def _standardised(rule: _NumberRule | _DateRule, values: NDArray[np.float64]) -> NDArray[np.float32]:
