@@ -170,10 +170,10 @@ def typed(name: str, texts: Sequence[str | None]) -> Column:
     present = [text for text in texts if text is not None]
     numbers = plain_numbers(present)
     if numbers is None:
-        found = [number_in(text) for text in present]
-        if None in found:
+        found = {text: number_in(text) for text in set(present)}
+        if None in found.values():
             return Column(name, "category", cells)
-        numbers = [number for number in found if number is not None]
+        numbers = [found[text] or 0.0 for text in present]
     values[[text is not None for text in texts]] = numbers
     return Column(name, "number", values, cells)
 

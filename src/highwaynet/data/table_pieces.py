@@ -59,9 +59,13 @@ def _text_pieces(path: Path, choose: Choose, header: bool, bad: list[str] | None
 def _column(text: TextRows, cells: Sequence[str], name: str) -> Column:
     """Make a column; decimal commas stay as they are written, because the other pieces may have none."""
     commas = text.delimiter != ","
-    if (numbers := plain_numbers(cells)) is not None:
-        return Column(name, "number", np.array(numbers), np.array(cells, dtype=object), commas)
-    column = typed(name, [cell(written) for written in cells])
+    there = np.fromiter(map(bool, cells), np.bool_, len(cells))  # cells that are not empty
+    if (numbers := plain_numbers([written for written in cells if written])) is not None:
+        values, texts = np.full(len(cells), np.nan), np.array(cells, dtype=object)
+        values[there], texts[~there] = numbers, None
+        return Column(name, "number", values, texts, commas)
+    known = {written: cell(written) for written in set(cells)}
+    column = typed(name, [known[written] for written in cells])
     return Column(name, column.kind, column.values, column.texts, commas)
 
 

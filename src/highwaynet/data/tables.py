@@ -318,15 +318,14 @@ def _standardised(rule: _NumberRule | _DateRule, values: NDArray[np.float64]) ->
 
 def _known(rule: _CategoryRule, column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows whose category occurs in the training data, and the index of that category."""
-    places: dict[str | None, int] = {category: place for place, category in enumerate(rule.categories)}
-    found = []
-    for row, text in enumerate(column.written()):
-        if text is None:
-            continue
-        place = places.get(text)
-        if place is None and (number := number_in(text)) is not None:  # if a column has gaps, pandas writes the code 1 as 1.0
-            place = places.get(written_form(number))
-        if place is not None:
-            found.append((row, place))
-    pairs = np.array(found, dtype=np.int64).reshape(-1, 2)  # (rows found, 2)
-    return pairs[:, 0], pairs[:, 1]
+    places = {category: place for place, category in enumerate(rule.categories)}
+    cells = column.written()
+    found: dict[str | None, int] = {None: -1}
+    for text in set(cells) - {None}:
+        place = places.get(text or "", -1)
+        if place < 0 and (number := number_in(text)) is not None:  # if a column has gaps, pandas writes the code 1 as 1.0
+            place = places.get(written_form(number) or "", -1)
+        found[text] = place
+    every = np.array([found[text] for text in cells], dtype=np.int64)  # (rows,)
+    rows = np.flatnonzero(every >= 0)
+    return rows, every[rows]
