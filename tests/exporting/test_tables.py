@@ -12,11 +12,14 @@ import torch
 from exporting.made_models import model_of, shaken
 from highwaynet import InputError, NetworkSpec, TrainedModel, build_network, export
 from highwaynet.data.columns import recognise
+from highwaynet.data.preprocessing import Preprocessing
 from highwaynet.data.table_files import Table, table_of
 from highwaynet.data.tables import TableEncoder
 from highwaynet.exporting import onnx_inputs, torch_program
 from highwaynet.exporting.checking import onnx_answer
 from highwaynet.exporting.made_up import made_up
+from highwaynet.exporting.onnx_graph import OnnxGraph
+from highwaynet.exporting.onnx_inputs import write_preprocessing
 
 ROWS: dict[str, list[Any]] = {
     "age": [31.5, None, 44.0, 1e6, 12.25, 7.0],
@@ -129,6 +132,15 @@ def test_an_unknown_encoding_is_named(to: str, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(InputError, match="the column 'town' is encoded in a way that cannot be exported to"):
         export(table_model(), tmp_path / "file", to)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_bins_of_a_piecewise_encoding() -> None:
+    graph = OnnxGraph()
+    state = {"feature": torch.tensor([0, 0, 1]), "low": torch.tensor([0.0, 1.0, -2.0]), "inverse_width": torch.tensor([1.0, 0.5, 0.25])}
+    steps = Preprocessing(("piecewise",), 1.0, {f"piecewise.{name}": value for name, value in state.items()})  # type: ignore[arg-type]
+    graph.output(write_preprocessing(steps, graph, graph.input("x", "float32", (2,)), (2,)), "y", "float32", (5,))
+    found = onnx_answer(graph.serialised("bins", "", {}))({"x": np.array([[2, -1], [0.5, 9]], np.float32)})
+    assert found["y"].tolist() == [[2, -1, 1, 0.5, 0.25], [0.5, 9, 0.5, 0, 1]]
 
 
 def test_an_unknown_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

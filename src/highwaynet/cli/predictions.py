@@ -141,7 +141,10 @@ def _json(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
 
 @contextmanager
 def _jsonl(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
-    yield lambda answers: [stream.write(to_json(answer.as_json(), inf_nan_mode="null") + b"\n") for answer in answers] and None
+    def write(answers: list[Answered]) -> None:
+        stream.write(b"".join(to_json(answer.as_json(), inf_nan_mode="null") + b"\n" for answer in answers))
+
+    yield write
 
 
 @contextmanager

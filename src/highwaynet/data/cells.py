@@ -31,7 +31,7 @@ def cell(written: str) -> str | None:
 def plain_numbers(texts: Sequence[str]) -> list[float] | None:
     """Return the numbers in cells if all have one and consist of digits, points, signs and exponents; None otherwise.
 
-    This is what `number_in` gives, at a tenth of its time.
+    This is what `number_in` gives for each, but much faster.
 
     >>> plain_numbers(["1", "-2.5e3"]), plain_numbers(["1", ""]), plain_numbers(["1_000"]), plain_numbers(["inf"])
     ([1.0, -2500.0], None, None, None)

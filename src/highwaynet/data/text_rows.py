@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, TextIO, cast
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot
@@ -75,7 +75,7 @@ def text_rows(path: Path, *, header: bool = True, most: int | None = None) -> It
     with opened(path, most) as stream:
         source = _Bytes(path, stream, most)
         delimiter = delimiter_of(source.start, header=header)
-        text = io.TextIOWrapper(source, encoding="utf-8", newline="")
+        text = io.TextIOWrapper(cast(BinaryIO, source), encoding="utf-8", newline="")
         lines = _lines(path, text)
         if delimiter == " ":
             lines = (line.strip(" \r\n") + "\n" for line in lines)

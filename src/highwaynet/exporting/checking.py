@@ -30,7 +30,7 @@ def _difference(model: TrainedModel, answer: Answer, name: str, count: int, tole
     found = answer(samples.given)
     if model.data.task == "regression":
         own = model.predict(samples.own)
-        scale = model.data.target_std + np.abs(own - model.data.target_mean)
+        scale = np.asarray(model.data.target_std) + np.abs(own - np.asarray(model.data.target_mean))
         difference = float((np.abs(found["prediction"] - own) / scale).max())
     else:
         own = model.predict_proba(samples.own)

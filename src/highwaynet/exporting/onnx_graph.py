@@ -61,12 +61,12 @@ class OnnxGraph:
         name, array = f"/constant-{len(self._constants) + 1}", np.asarray(values)
         if array.dtype.kind in "UO":
             encoded = [str(text).encode() for text in array.reshape(-1)]
-            self._constants.append(helper.make_tensor(name, TensorProto.STRING, array.shape, encoded))
+            self._constants.append(helper.make_tensor(name, TensorProto.STRING, array.shape, encoded))  # type: ignore[arg-type]
         else:
             self._constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
-    def add(self, operator: str, *inputs: str | NDArray[Any], outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
+    def add(self, operator: str, *inputs: str | NDArray[Any] | np.generic, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
         """Add a node and return the name of its output, or a list of them if it has several; arrays among its inputs become constants."""
         number = len(self._nodes) + 1
         names = [given if isinstance(given, str) else self.constant(given) for given in inputs]

@@ -54,12 +54,20 @@ def _zca(graph: OnnxGraph, x: str, shape: Shape, state: Statistics) -> str:
     return str(graph.add("Reshape", white, np.array([-1, *shape]))) if len(shape) > 1 else str(white)
 
 
+def _piecewise(graph: OnnxGraph, x: str, shape: Shape, state: Statistics) -> str:
+    """Write the features and, behind them, one for each bin, which rises from 0 to 1 in it."""
+    chosen = graph.add("Gather", x, state["feature"].numpy().astype(np.int64), axis=1)
+    risen = graph.add("Mul", graph.add("Sub", chosen, _numbers(state["low"])), _numbers(state["inverse_width"]))
+    return str(graph.add("Concat", x, graph.add("Clip", risen, np.float32(0), np.float32(1)), axis=1))
+
+
 STEPS: dict[str, Callable[[OnnxGraph, str, Shape, Statistics], str]] = {
     "scale": _scale,
     "standardise": _standardise,
     "gcn": _gcn,
     "mean-image": _mean_image,
     "zca": _zca,
+    "piecewise": _piecewise,
 }
 
 
@@ -116,7 +124,7 @@ def _write_categories(rules: list[Any], graph: OnnxGraph) -> list[Block]:
     blocks: list[Block] = []
     for rule in rules:
         places, size = category_places(rule), len(rule.features)
-        texts = {"keys_strings": list(places), "values_int64s": list(places.values()), "default_int64": size}
+        texts: dict[str, Any] = {"keys_strings": list(places), "values_int64s": list(places.values()), "default_int64": size}
         found = graph.add("LabelEncoder", rule.name, domain="ai.onnx.ml", **texts)
         value = graph.add("OneHot", found, np.array(size), np.array([0, 1], np.float32), axis=1)
         blocks.append((value, [(rule.name, number) for number in range(size)]))

@@ -220,8 +220,8 @@ def _convolved(graph: OnnxGraph, place: Place, weight: Tensor, bias: Tensor | No
 def _normed(graph: OnnxGraph, z: str, norm: nn.BatchNorm2d) -> str:
     if norm.running_mean is None or norm.running_var is None:
         raise _no_form(norm)
-    values = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
-    normed: str = graph.add("BatchNormalization", z, *map(_array, values), epsilon=norm.eps)
+    values = [_array(value) for value in (norm.weight, norm.bias, norm.running_mean, norm.running_var)]
+    normed: str = graph.add("BatchNormalization", z, *values, epsilon=norm.eps)
     return normed
 
 

@@ -73,7 +73,7 @@ class Export:
             "date": "date, float64 (batch): days since 1970-01-01, in UTC; NaN is a gap",
             "category": "category, string (batch); an empty text is a gap",
         }
-        return phrases.get(rule.kind, rule.kind)
+        return phrases.get(rule.kind, str(rule.kind))
 
     @property
     def sentence(self) -> str:

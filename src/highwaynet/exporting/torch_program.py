@@ -29,6 +29,7 @@ class Answering(nn.Module):
     def __init__(self, model: TrainedModel) -> None:
         super().__init__()
         self.network = model.network
+        self.dtype = next(model.network.parameters()).dtype
         self.preprocessing = model.preparation.preprocessing
         self.record = model.data
         self.encoder = TableEncoder.from_json(self.record.encoder or {}) if self.record.kind == "table" else None
@@ -41,10 +42,11 @@ class Answering(nn.Module):
             (raw,) = inputs.values()
         else:
             raw = torch.cat([known_rule(rule)(rule, inputs[rule.name]) for rule in self.encoder.rules], dim=1)
-        outputs: Tensor = self.network(self.preprocessing.apply(raw))
+        outputs: Tensor = self.network(self.preprocessing.apply(raw).to(self.dtype))
         if self.record.task == "classification":
             return {"probabilities": outputs.softmax(1), "number": outputs.argmax(1)}
-        return {"prediction": outputs[:, 0].double() * self.record.target_std + self.record.target_mean}
+        std, mean = (torch.tensor(value, dtype=torch.float64) for value in (self.record.target_std, self.record.target_mean))
+        return {"prediction": (outputs if self.record.outputs > 1 else outputs[:, 0]).double() * std + mean}
 
 
 def known_rule(rule: Any) -> Callable[[Any, Tensor], Tensor]:
