@@ -28,7 +28,7 @@ from highwaynet.networks.plan import Shape
 ACTIVATIONS: dict[Activation, str] = {"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid"}
 """Operators by the names of activations; identity needs none."""
 
-Place = tuple[str, Shape]
+Value = tuple[str, Shape]
 """A value in the graph, and the shape of one sample of it."""
 
 
@@ -38,7 +38,7 @@ def write_network(network: Network, graph: OnnxGraph, x: str) -> str:
     Raises:
         InputError: If a module of the network has no ONNX form here.
     """
-    place: Place = (x, tuple(network.plan.input_shape))
+    place: Value = (x, tuple(network.plan.input_shape))
     if not isinstance(network, DenseNetwork | ConvNetwork):
         raise _no_form(network)
     for module in network.in_order():
@@ -51,7 +51,7 @@ def _no_form(module: nn.Module) -> InputError:
 
 
 @singledispatch
-def write_module(module: nn.Module, graph: OnnxGraph, place: Place) -> Place:
+def write_module(module: nn.Module, graph: OnnxGraph, place: Value) -> Value:
     """Write one module behind a value, and return its output; every type of module registers a function."""
     if type(module).__name__ == "_Start" or isinstance(module, nn.Identity | Dropout):  # a memory layout, or something for training
         return place
@@ -59,32 +59,32 @@ def write_module(module: nn.Module, graph: OnnxGraph, place: Place) -> Place:
 
 
 @write_module.register
-def _(module: nn.Flatten, graph: OnnxGraph, place: Place) -> Place:
+def _(module: nn.Flatten, graph: OnnxGraph, place: Value) -> Value:
     x, shape = place
     return (x, shape) if len(shape) == 1 else (graph.add("Flatten", x, axis=1), (int(np.prod(shape)),))
 
 
 @write_module.register
-def _(module: nn.Sequential | MixedStack, graph: OnnxGraph, place: Place) -> Place:
+def _(module: nn.Sequential | MixedStack, graph: OnnxGraph, place: Value) -> Value:
     for part in module:
         place = write_module(part, graph, place)
     return place
 
 
 @write_module.register
-def _(module: nn.Linear, graph: OnnxGraph, place: Place) -> Place:
+def _(module: nn.Linear, graph: OnnxGraph, place: Value) -> Value:
     return graph.add("Gemm", place[0], _array(module.weight), _array(module.bias), transB=1), (module.out_features,)
 
 
 @write_module.register
-def _(module: nn.Conv2d, graph: OnnxGraph, place: Place) -> Place:
+def _(module: nn.Conv2d, graph: OnnxGraph, place: Value) -> Value:
     if module.kernel_size != (1, 1) or module.bias is None:
         raise _no_form(module)
     return _convolved(graph, place, module.weight, module.bias, padding=0)
 
 
 @write_module.register
-def _(module: DensePlain, graph: OnnxGraph, place: Place) -> Place:
+def _(module: DensePlain, graph: OnnxGraph, place: Value) -> Value:
     x, _ = place
     for weight, bias in zip(module.weight.unbind(), module.bias.unbind(), strict=True):
         x = _dense(graph, x, weight, bias, module.activation)
@@ -92,7 +92,7 @@ def _(module: DensePlain, graph: OnnxGraph, place: Place) -> Place:
 
 
 @write_module.register
-def _(module: DenseResidual, graph: OnnxGraph, place: Place) -> Place:
+def _(module: DenseResidual, graph: OnnxGraph, place: Value) -> Value:
     x, shape = place
     for number, (weight, bias) in enumerate(zip(module.weight.unbind(), module.bias.unbind(), strict=True), start=1):
         if number not in module.closed_layers:
@@ -101,7 +101,7 @@ def _(module: DenseResidual, graph: OnnxGraph, place: Place) -> Place:
 
 
 @write_module.register
-def _(module: DenseHighway, graph: OnnxGraph, place: Place) -> Place:
+def _(module: DenseHighway, graph: OnnxGraph, place: Value) -> Value:
     """Each part (H, T and perhaps C) is a product of its own, because ONNX Runtime joins a product with the activation behind it."""
     x, shape = place
     for number, (weights, biases) in enumerate(zip(module.weight.unbind(), module.bias.unbind(), strict=True), start=1):
@@ -114,14 +114,14 @@ def _(module: DenseHighway, graph: OnnxGraph, place: Place) -> Place:
 
 
 @write_module.register
-def _(module: DenseMaxout, graph: OnnxGraph, place: Place) -> Place:
+def _(module: DenseMaxout, graph: OnnxGraph, place: Value) -> Value:
     parts = zip(module.weight.chunk(module.pieces), module.bias.chunk(module.pieces), strict=True)
     pieces = [_dense(graph, place[0], *part, "identity") for part in parts]
     return graph.add("Max", *pieces), (module.out_features,)
 
 
 @write_module.register
-def _(module: ConvPlain, graph: OnnxGraph, place: Place) -> Place:
+def _(module: ConvPlain, graph: OnnxGraph, place: Value) -> Value:
     z, shape = _convolved(graph, place, module.weight, module.bias, stride=module.stride, padding=module.padding)
     if module.norm is not None:
         z = _normed(graph, z, module.norm)
@@ -129,7 +129,7 @@ def _(module: ConvPlain, graph: OnnxGraph, place: Place) -> Place:
 
 
 @write_module.register
-def _(module: ConvHighway, graph: OnnxGraph, place: Place) -> Place:
+def _(module: ConvHighway, graph: OnnxGraph, place: Value) -> Value:
     """All parts are one convolution, which reads the maps once; for convolutions, this is faster than joining activations."""
     if module.closed_layers:
         return place
@@ -141,14 +141,14 @@ def _(module: ConvHighway, graph: OnnxGraph, place: Place) -> Place:
 
 
 @write_module.register
-def _(module: ConvMaxout, graph: OnnxGraph, place: Place) -> Place:
+def _(module: ConvMaxout, graph: OnnxGraph, place: Value) -> Value:
     parts = zip(module.weight.chunk(module.pieces), module.bias.chunk(module.pieces), strict=True)
     pieces = [_convolved(graph, place, *part, padding=module.padding) for part in parts]
     return graph.add("Max", *(piece for piece, _ in pieces)), pieces[0][1]
 
 
 @write_module.register
-def _(module: ConvResidual, graph: OnnxGraph, place: Place) -> Place:
+def _(module: ConvResidual, graph: OnnxGraph, place: Value) -> Value:
     carried, shape = write_module(module.shortcut, graph, place)
     if module.closed_layers:
         return carried, shape
@@ -158,7 +158,7 @@ def _(module: ConvResidual, graph: OnnxGraph, place: Place) -> Place:
 
 
 @write_module.register
-def _(module: Subsample, graph: OnnxGraph, place: Place) -> Place:
+def _(module: Subsample, graph: OnnxGraph, place: Value) -> Value:
     x, (channels, *sizes) = place
     if module.stride == 1:
         return place
@@ -168,7 +168,7 @@ def _(module: Subsample, graph: OnnxGraph, place: Place) -> Place:
 
 
 @write_module.register
-def _(module: PadChannels, graph: OnnxGraph, place: Place) -> Place:
+def _(module: PadChannels, graph: OnnxGraph, place: Value) -> Value:
     x, (channels, *sizes) = place
     if channels == module.channels:
         return place
@@ -177,7 +177,7 @@ def _(module: PadChannels, graph: OnnxGraph, place: Place) -> Place:
 
 
 @write_module.register
-def _(module: nn.MaxPool2d | nn.AvgPool2d, graph: OnnxGraph, place: Place) -> Place:
+def _(module: nn.MaxPool2d | nn.AvgPool2d, graph: OnnxGraph, place: Value) -> Value:
     """Windows over the edge become padding at the far side, which neither a maximum nor a mean without padding counts."""
     x, (channels, *sizes) = place
     window, stride = int(module.kernel_size), int(module.stride)  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def _(module: nn.MaxPool2d | nn.AvgPool2d, graph: OnnxGraph, place: Place) -> Pl
 
 
 @write_module.register
-def _(module: GlobalAverage, graph: OnnxGraph, place: Place) -> Place:
+def _(module: GlobalAverage, graph: OnnxGraph, place: Value) -> Value:
     x, (channels, *_) = place
     return graph.add("Flatten", graph.add("GlobalAveragePool", x), axis=1), (channels,)
 
@@ -207,12 +207,12 @@ def _dense(graph: OnnxGraph, x: str, weight: Tensor, bias: Tensor, activation: A
     return _activated(graph, graph.add("Gemm", x, _array(weight), _array(bias), transB=1), activation)
 
 
-def _convolved(graph: OnnxGraph, place: Place, weight: Tensor, bias: Tensor | None, *, stride: int = 1, padding: Any = "same") -> Place:
+def _convolved(graph: OnnxGraph, place: Value, weight: Tensor, bias: Tensor | None, *, stride: int = 1, padding: Any = "same") -> Value:
     """Write a convolution; with padding "same" and an even window, the far side has one zero more."""
     x, (_, *sizes) = place
     kernel = weight.shape[-1]
     near, far = ((kernel - 1) // 2, kernel // 2) if padding == "same" else (padding, padding)
-    inputs = (x, _array(weight), *([] if bias is None else [_array(bias)]))
+    inputs: list[Any] = [x, _array(weight), *([] if bias is None else [_array(bias)])]
     made = graph.add("Conv", *inputs, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[near, near, far, far])
     return made, (weight.shape[0], *((size + near + far - kernel) // stride + 1 for size in sizes))
 
