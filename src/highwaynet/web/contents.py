@@ -44,7 +44,7 @@ class Contents:
     """Weights and means, as float32 numbers."""
 
 
-def network_contents(study: Study, tell: Tell) -> Contents:
+def network_contents(study: Study) -> Contents:
     """Collect what the page needs of a network.
 
     Raises:
@@ -56,9 +56,7 @@ def network_contents(study: Study, tell: Tell) -> Contents:
     preprocessing = _preprocessing(study.data.preparation.preprocessing, weights)
     rows = _rows(steps)
     columns = max(row["width"] for row in rows)
-    tell("means")
     means = _means(study, rows, columns, weights, work)
-    tell("idle layers")
     return Contents(
         {
             "title": study.title,

@@ -18,7 +18,7 @@ from highwaynet import __version__
 
 WORKER_SCRIPTS = ("engine.js", "serve.js")
 """They are run by the page and by its worker."""
-PAGE_SCRIPTS = ("colours.js", "maps.js", "pad.js", "fields.js", "view.js", "picture.js", "tour.js", "app.js")
+PAGE_SCRIPTS = ("colours.js", "link.js", "maps.js", "pad.js", "fields.js", "answer.js", "layers.js", "view.js", "picture.js", "tour.js", "app.js")
 MARK = '<meta name="generator" content="highwaynet'
 """Marks a page of this package, which may be overwritten."""
 
@@ -54,7 +54,7 @@ def render_explorer(title: str, facts: Mapping[str, Any], binary: Mapping[str, b
         style=style,
         body=_source("body.html"),
         facts=script_json(facts),
-        binary="\n".join(f'<script type="text/plain" id="{name}">{base64.b64encode(one).decode()}</script>' for name, one in binary.items()),
+        binary="\n".join(f'<script type="text/plain" id="bytes-{name}">{base64.b64encode(one).decode()}</script>' for name, one in binary.items()),
         worker=f'<script type="text/plain" id="worker.js">{scripts["worker.js"]}</script>',
         scripts="\n".join(f'<script id="{name}">{scripts[name]}</script>' for name in run),
     )

@@ -28,7 +28,7 @@ const serve = (post) => {
     },
 
     // Everything the page shows about one input
-    answer({ id, raw, closed, route: given }) {
+    answer({ kind, id, raw, closed, route: given }) {
       const begun = performance.now(), route = routeOf(given), shut = closedOf(closed);
       const outputs = Float64Array.from(network.outputs(raw, route, shut));
       const count = facts.rows.length, columns = facts.columns;
@@ -41,13 +41,14 @@ const serve = (post) => {
         Engine.overPlaces(state.h, row.width, states, place * columns);
       });
       const estimates = network.estimates(route, shut, facts.rows.map((row) => row.step));
-      post({ type: "answer", id, outputs, gates, states, values, estimates, ms: performance.now() - begun });
+      post({ type: "answer", kind, id, outputs, gates, states, values, estimates, ms: performance.now() - begun });
     },
 
     // Counts right answers over the samples, in small portions; a new count ends the one before.
-    count({ id, closed, route: given, task }) {
+    count({ kind, id, closed, route: given, task }) {
       const own = ++counting, route = routeOf(given), shut = closedOf(closed);
       let done = 0, right = 0, loss = 0;
+      const wrong = [];
       const portion = () => {
         if (own !== counting) return;
         const begun = performance.now();
@@ -57,20 +58,21 @@ const serve = (post) => {
           else {
             const shares = softmax(outputs), best = shares.indexOf(Math.max(...shares));
             right += best === target;
+            if (best !== target) wrong.push([done - 1, best]);
             loss -= Math.log(Math.max(shares[target], 1e-30));
           }
         }
-        post({ type: "count", id, done, total: samples.length, right, loss });
+        post({ type: "count", id, done, total: samples.length, right, loss, wrong: done === samples.length ? wrong : null });
         if (done < samples.length) setTimeout(portion, 0);
       };
       setTimeout(portion, 0);
     },
 
     // The maps of one block of a convolutional layer, for the last answer
-    maps({ id, step: number, block }) {
+    maps({ kind, id, step: number, block }) {
       const step = facts.steps[number], state = network.states[number], width = step.out[0];
       const one = (values) => (values.length ? Float32Array.from({ length: values.length / width }, (_, place) => values[place * width + block]) : null);
-      post({ type: "maps", id, gates: one(state.t), states: one(state.h), values: one(state.y), size: step.out.slice(1) });
+      post({ type: "maps", kind, id, gates: one(state.t), states: one(state.h), values: one(state.y), size: step.out.slice(1) });
     },
   };
 
