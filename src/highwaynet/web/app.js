@@ -17,7 +17,9 @@ class App {
     else if (input.columns) this.fields = new Fields(input, size, () => this.take(this.fields.raw, { type: "fields" }));
     this.inputCard();
     this.views = networks.map((network, place) => new View(this, place, network, new Float32Array(App.decoded(`network-${place}`).buffer)));
-    document.getElementById("answers").append(...this.views.map((view) => view.answerCard.element));
+    const gated = this.views.find((view) => view.gated);
+    if (gated) { this.gateCard = new GateCard(); this.gateCard.view = gated; }
+    document.getElementById("answers").append(...this.views.map((view) => view.answerCard.element), ...(gated ? [this.gateCard.element] : []));
     document.getElementById("insides").append(...this.views.map((view) => view.element));
     document.body.classList.toggle("two", networks.length > 1);
     this.tools();
@@ -42,7 +44,7 @@ class App {
     document.getElementById("lead").textContent = networks.length > 1
       ? "Two trained networks run inside this page. Give both the same input and watch what each of them does with it, layer by layer."
       : `A trained network with ${layers} layers runs inside this page. Give it an input and watch what happens in every layer${gated ? ": which gates open, and where it makes up its mind" : ""}. Then take layers away.`;
-    document.getElementById("input-words").textContent = input.kind !== "images" ? "Choose an input" : input.ink ? "Draw something" : "Choose an image";
+    document.getElementById("input-words").textContent = input.kind !== "images" ? "Choose an input" : input.ink ? `Draw ${this.example()}` : "Choose an image";
     document.getElementById("about").textContent = `The data: ${input.found}. ${networks.map((one) => `${one.title}: ${one.parameters.toLocaleString("en")} weights (${one.run})`).join("; ")}. This page works offline and sends nothing.`;
   }
 

@@ -103,7 +103,7 @@ class Gutter {
     context.textBaseline = "middle";
     const every = [1, 2, 5, 10, 20, 50, 100, 500].find((step) => step * row >= 13 * ratio) || 1000;
     labels.forEach((label, place) => {
-      const number = Number(label), shown = marks.row === place || (Number.isNaN(number) ? row >= 7 * ratio || place === 0 : number % every === 0 || (number === 1 && place === 0));
+      const number = Number(label), shown = marks.row === place || (Number.isNaN(number) ? row >= 7 * ratio || place === 0 : number % every === 0);
       if (!shown || (marks.row !== null && marks.row !== place && Math.abs(marks.row - place) * row < 12 * ratio)) return;
       context.fillStyle = marks.row === place ? colour.strong : colour.soft;
       context.fillText(label, (width - 5) * ratio, (place + 0.5) * row);

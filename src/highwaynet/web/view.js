@@ -24,7 +24,7 @@ class View {
 
   static spread(values) {
     const sizes = Array.from(values).filter((value) => !Number.isNaN(value)).map(Math.abs).sort((a, b) => a - b);
-    return sizes[Math.floor(sizes.length * 0.98)] || 1;
+    return sizes[Math.floor(sizes.length * 0.995)] || 1;
   }
 
   // ----- Layers
@@ -103,15 +103,16 @@ class View {
 
   build() {
     const { network } = this, columns = network.columns, rows = this.rows.length, name = this.gated ? "Gates" : "Outputs";
-    const panel = (options) => new Panel({ rows, columns, ...options });
+    const several = this.app.facts.networks.length > 1;
+    const panel = (options) => new Panel({ rows, columns, ...options, title: several ? options.short : options.title });
     this.panels = {};
     const scale = this.gated ? "gates" : "signed";
-    this.panels.now = panel({ name: "now", title: `${name}, this input`, help: this.gated ? "dark: closed · bright: open" : "blue: negative · orange: positive", scale });
-    this.panels.reference = panel({ name: "reference", title: `${name}, on average`, help: `over ${network.meanSamples} training samples`, scale });
-    this.panels.difference = panel({ name: "difference", title: "Difference", help: this.gated ? "orange: more open than usual" : "orange: higher than usual", scale: "signed" });
-    if (this.gated) this.panels.values = panel({ name: "values", title: "Outputs of the layers", help: "blue: negative · orange: positive", scale: "signed" });
+    this.panels.now = panel({ name: "now", title: `${name}, this input`, short: name, help: this.gated ? "dark: closed · bright: open" : "blue: negative · orange: positive", scale });
+    this.panels.reference = panel({ name: "reference", title: `${name}, on average`, short: "Average", help: `over ${network.meanSamples} training samples`, scale });
+    this.panels.difference = panel({ name: "difference", title: "Difference", short: "Difference", help: this.gated ? "orange: more open than usual" : "orange: higher than usual", scale: "signed" });
+    if (this.gated) this.panels.values = panel({ name: "values", title: "Outputs of the layers", short: "Outputs", help: "blue: negative · orange: positive", scale: "signed" });
     const classes = this.input.classes.length;
-    this.panels.guess = panel({ name: "guess", title: "Guess after each layer", columns: classes || 1, plot: !classes });
+    this.panels.guess = panel({ name: "guess", title: "Guess after each layer", short: "Guess", columns: classes || 1, plot: !classes });
     this.gutter = new Gutter(rows);
     this.rowHeight = Math.max(rows > 300 ? 1 : 3, Math.min(26, Math.floor(430 / rows)));
     this.height = rows * this.rowHeight;
@@ -171,6 +172,7 @@ class View {
     panels.now.show(values, low, high);
     panels.reference.show(reference, low, high);
     panels.reference.title.textContent = `${this.gated ? "Gates" : "Outputs"}, ${pinned ? "kept input" : "on average"}`;
+    panels.difference.title.textContent = pinned ? "Difference from it" : "Difference";
     panels.reference.foot.textContent = pinned ? this.app.pin.words : `over ${this.network.meanSamples} training samples`;
     panels.difference.foot.textContent = `orange: ${this.gated ? "more open" : "higher"} than ${pinned ? "for the kept input" : "usual"}`;
     panels.difference.show(this.difference, this.gated ? -0.6 : -limit, this.gated ? 0.6 : limit);
@@ -216,6 +218,7 @@ class View {
     if (!this.gated) return;
     const places = Array.from(this.difference.keys()).filter((at) => Math.abs(this.difference[at]) > 0.02);
     places.sort((a, b) => Math.abs(this.difference[b]) - Math.abs(this.difference[a]));
+    [this.foremost] = places;
     const columns = this.network.columns, buttons = places.slice(0, 5).map((at) => {
       const row = Math.floor(at / columns), column = at % columns, value = this.shown(this.now)[at], usual = value - this.difference[at];
       const button = make("button", { type: "button", className: "chip" }, make("b", { textContent: `layer ${this.label(row)}, ${this.unit(row)} ${column + 1}` }), ` ${value.toFixed(2)} instead of ${usual.toFixed(2)}`);
@@ -236,8 +239,9 @@ class View {
   describe() {
     const { row, column } = this.cursor;
     this.askMaps();
-    if (row === null || !this.now) { this.say(""); return; }
+    if (row === null || !this.now) { this.showGate(null, null); this.say(""); return; }
     const at = row * this.network.columns + column, layer = this.rows[row], { now } = this;
+    this.showGate(row, column);
     const head = layer.number === null ? `The ${layer.kind} layer in row ${row + 1}` : `Layer ${this.label(row)}`;
     if (column === null || column >= layer.width || Number.isNaN(now.values[at])) {
       const guess = this.guesses && this.guesses[row];
@@ -252,7 +256,20 @@ class View {
     } else this.say(`${place}: output y = ${y}, on average ${Format.number(this.mean.values[at])}${mean}.`);
   }
 
-  say(words) { this.info.textContent = words || this.hint || "Point at a cell to read its gate."; }
+  // The gate under the cursor, or the one that differs most from the reference
+  showGate(row, column) {
+    if (!this.app.gateCard || this.app.gateCard.view !== this || !this.now) return;
+    const { columns } = this.network, isGate = (at) => !Number.isNaN(this.now.gates[at]);
+    let at = row === null || column === null ? -1 : row * columns + column;
+    if (at < 0 || !isGate(at)) at = this.foremost;
+    if (at === undefined || !isGate(at)) return;
+    const place = Math.floor(at / columns), layer = this.rows[place], before = place ? this.rows[place - 1] : null;
+    const known = before && layer.places === 1 && before.places === 1 && before.width === layer.width;
+    const where = `layer ${this.label(place)}, ${this.unit(place)} ${(at % columns) + 1}${layer.places > 1 ? ", mean over its pixels" : ""}`;
+    this.app.gateCard.show(where, this.now.gates[at], known ? this.now.values[at - columns] : null, this.now.states[at], this.now.values[at], this.isClosed(place));
+  }
+
+  say(words) { this.info.textContent = words || this.hint || (this.gated ? "Point at a cell to read its gate." : "Point at a cell to read its value."); }
 
   // Maps of the block under the cursor, for convolutional layers
   askMaps() {
