@@ -16,7 +16,7 @@ class AnswerCard {
     this.verdict = make("p", { className: "verdict soft" });
     this.bars = make("ol", { className: "bars" });
     this.bars.setAttribute("aria-label", "Probability of each class");
-    this.bars.style.setProperty("--name", `${Math.min(9, 2.2 + 0.55 * Math.max(0, ...input.classes.map((name) => name.length)))}em`);
+    this.bars.style.setProperty("--name", `${Math.min(10, 1.9 + 0.7 * Math.max(0, ...input.classes.map((name) => name.length)))}em`);
     const title = several ? network.title : "Its answer";
     this.element = make(
       "section", { className: "card answer" },

@@ -162,6 +162,12 @@ class App {
     return source.type === "image" ? `image ${source.name}` : source.type === "fields" ? "own values" : "a drawing";
   }
 
+  // The answers in a line below the input, for narrow screens
+  brief() {
+    const answers = this.views.filter((view) => view.answerText).map((view) => `${this.views.length > 1 ? `${view.network.title}: ` : "Its answer: "}${view.answerText}`);
+    document.getElementById("brief").textContent = answers.join(" · ");
+  }
+
   // ----- Tools of the page
 
   tools() {

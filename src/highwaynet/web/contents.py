@@ -53,8 +53,8 @@ def network_contents(study: Study) -> Contents:
     network, weights = study.network, Weights()
     work = _check_size(study)
     steps = lowered(network, weights)
-    preprocessing = _preprocessing(study.data.preparation.preprocessing, weights)
-    rows = _rows(steps)
+    preprocessing = preprocessing_steps(study.data.preparation.preprocessing, weights)
+    rows = network_rows(steps)
     columns = max(row["width"] for row in rows)
     means = _means(study, rows, columns, weights, work)
     return Contents(
@@ -104,7 +104,7 @@ def _megabytes(numbers: int) -> str:
     return f"{numbers * 4 * 4 / 3 / 1e6:,.0f} MB"
 
 
-def _rows(steps: Sequence[StepValues]) -> list[dict[str, Any]]:
+def network_rows(steps: Sequence[StepValues]) -> list[dict[str, Any]]:
     """Describe the rows of the maps: the layers before the outputs. The number of its row is added to each step."""
     rows: list[dict[str, Any]] = []
     closable = any("number" in step for step in steps)
@@ -121,7 +121,7 @@ def _rows(steps: Sequence[StepValues]) -> list[dict[str, Any]]:
     return rows
 
 
-def _preprocessing(fitted: Preprocessing, weights: Weights) -> list[dict[str, Any]]:
+def preprocessing_steps(fitted: Preprocessing, weights: Weights) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
     for name in fitted.steps:
         step: dict[str, Any] = {"name": name}
@@ -288,12 +288,25 @@ def _ink(images: Tensor) -> dict[str, Any]:
     rows, columns = covered.any(dim=2).float(), covered.any(dim=1).float()
     tall, wide = rows.sum(dim=1), columns.sum(dim=1)
     mass = ink.sum(dim=(1, 2)).clamp(min=1e-6)
-    across = (ink.sum(dim=1) * (torch.arange(width) + 0.5)).sum(dim=1) / mass
-    down = (ink.sum(dim=2) * (torch.arange(height) + 0.5)).sum(dim=1) / mass
+    by_mass = torch.stack([(ink.sum(dim=axis) * _middles(size)).sum(dim=1) / mass for axis, size in ((1, width), (2, height))])
+    by_box = torch.stack([_box_middle(columns), _box_middle(rows)])  # (2, samples): across, down
+    is_box = bool(by_box.std(dim=1).sum() < by_mass.std(dim=1).sum())
+    across, down = (by_box if is_box else by_mass).mean(dim=1).tolist()
     return {
         "bright": bright,
         "size": float(torch.maximum(tall, wide).median()),
-        "x": float(across.mean()),
-        "y": float(down.mean()),
-        "share": float(ink.mean()),
+        "centre": "box" if is_box else "mass",
+        "x": across,
+        "y": down,
     }
+
+
+def _middles(size: int) -> Tensor:
+    return torch.arange(size) + 0.5
+
+
+def _box_middle(covered: Tensor) -> Tensor:
+    """Return the middle between the first and the last covered line of each sample, (samples,)."""
+    size = covered.shape[1]
+    first, last = covered.argmax(dim=1), size - 1 - covered.flip(1).argmax(dim=1)
+    return (first + last + 1) / 2

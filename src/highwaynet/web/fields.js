@@ -63,7 +63,7 @@ class Fields {
         const value = this.read(column);
         slider.disabled = value === null;
         if (value !== null) slider.value = Math.round(((value - column.low) / range) * 1000);
-        box.value = value === null ? "" : column.kind === "date" ? Fields.date(value, column.form) : Number(value.toPrecision(5));
+        box.value = value === null ? "" : column.kind === "date" ? Fields.date(value, column.form) : Fields.rounded(value, range);
       };
       inputs = [slider, box];
       if (column.gaps) {
@@ -76,6 +76,12 @@ class Fields {
     }
     this.element.append(make("div", { className: "field" }, label, make("div", { className: "controls" }, ...inputs)));
     return { refresh };
+  }
+
+  // Without the digits that float32 numbers do not have
+  static rounded(value, range) {
+    const step = 10 ** (Math.floor(Math.log10(range)) - 5);
+    return Number((Math.round(value / step) * step).toPrecision(6)) || 0;
   }
 
   // Days since 1970 as a date; of times, the share of a day as hours and minutes

@@ -125,7 +125,7 @@ class Pad {
     return raw;
   }
 
-  // Where the box around the strokes goes: as large, and with its centre of mass there, as in the training images
+  // Where the strokes go: as large, and with their centre at the same place, as in the training images
   placed() {
     const { wide, high } = this, pixels = this.ink.getContext("2d").getImageData(0, 0, wide, high).data;
     let left = wide, right = 0, top = high, bottom = 0, mass = 0, x = 0, y = 0;
@@ -138,7 +138,9 @@ class Pad {
     if (!mass) return null;
     const unit = this.width / wide, size = Math.max(right - left, bottom - top) + 1;
     const scale = Math.max(0.6 * unit, Math.min(1.6 * unit, this.input.ink.size / size));
-    return { scale, x: this.input.ink.x - (x / mass) * scale, y: this.input.ink.y - (y / mass) * scale };
+    const box = this.input.ink.centre === "box";
+    const across = box ? (left + right + 1) / 2 : x / mass, down = box ? (top + bottom + 1) / 2 : y / mass;
+    return { scale, x: this.input.ink.x - across * scale, y: this.input.ink.y - down * scale };
   }
 
   // A picture at the size of the network's input: the mean of 8 × 8 points for each pixel, as red, green, blue, cover

@@ -32,8 +32,8 @@ def render_explorer(title: str, facts: Mapping[str, Any], binary: Mapping[str, b
         binary: Arrays by name, which the scripts find under that name.
         fingerprints: Those of the runs, so that other pages can tell whether this one is up to date.
     """
-    style = _source("style.css")
-    scripts = {name: _source(name) for name in (*WORKER_SCRIPTS, "worker.js", *PAGE_SCRIPTS)}
+    style = page_source("style.css")
+    scripts = {name: page_source(name) for name in (*WORKER_SCRIPTS, "worker.js", *PAGE_SCRIPTS)}
     run = [name for name in scripts if name != "worker.js"]
     policy = "; ".join(
         [
@@ -46,13 +46,13 @@ def render_explorer(title: str, facts: Mapping[str, Any], binary: Mapping[str, b
             "form-action 'none'",
         ]
     )
-    return Template(_source("page.html")).substitute(
+    return Template(page_source("page.html")).substitute(
         title=html.escape(title),
         version=html.escape(__version__),
         fingerprints=html.escape(" ".join(fingerprints)),
         policy=html.escape(policy),
         style=style,
-        body=_source("body.html"),
+        body=page_source("body.html"),
         facts=script_json(facts),
         binary="\n".join(f'<script type="text/plain" id="bytes-{name}">{base64.b64encode(one).decode()}</script>' for name, one in binary.items()),
         worker=f'<script type="text/plain" id="worker.js">{scripts["worker.js"]}</script>',
@@ -60,7 +60,8 @@ def render_explorer(title: str, facts: Mapping[str, Any], binary: Mapping[str, b
     )
 
 
-def _source(name: str) -> str:
+def page_source(name: str) -> str:
+    """Return a file of the page, which lies beside this file."""
     return files("highwaynet.web").joinpath(name).read_text(encoding="utf-8")
 
 

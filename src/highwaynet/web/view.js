@@ -175,11 +175,13 @@ class View {
     panels.difference.title.textContent = pinned ? "Difference from it" : "Difference";
     panels.reference.foot.textContent = pinned ? this.app.pin.words : `over ${this.network.meanSamples} training samples`;
     panels.difference.foot.textContent = `orange: ${this.gated ? "more open" : "higher"} than ${pinned ? "for the kept input" : "usual"}`;
-    panels.difference.show(this.difference, this.gated ? -0.6 : -limit, this.gated ? 0.6 : limit);
+    const most = this.gated ? Math.max(0.12, Math.min(0.6, View.spread(this.difference))) : limit;
+    panels.difference.show(this.difference, -most, most);
     if (panels.values) panels.values.show(now.values, -limit, limit);
     this.showGuess();
     this.showMost(pinned ? "for the kept input" : "on average");
     this.answerText = this.answerCard.show(now.outputs, this.app.truth);
+    this.app.brief();
     this.details.refresh();
     this.draw();
     this.describe();
@@ -197,9 +199,10 @@ class View {
     const shares = estimates.map(softmax), best = shares.map((one) => one.indexOf(Math.max(...one)));
     this.guesses = best.map((number, row) => ({ name: classes[number], share: shares[row][number] }));
     guess.show(Float32Array.from(shares.flat()), 0, 1);
-    guess.foot.textContent = classes.length <= 12 && classes.every((name) => name.length < 3) ? "" : "one column for each class";
+    const named = classes.length * Math.max(...classes.map((name) => name.length)) <= 24;
+    guess.foot.textContent = named ? "" : "one column for each class";
     guess.element.querySelector(".axis")?.remove();
-    if (classes.length <= 12 && classes.every((name) => name.length < 3)) {
+    if (named) {
       guess.foot.before(make("div", { className: "axis", "aria-hidden": "true" }, ...classes.map((name) => make("span", { textContent: name }))));
     }
     const outputs = softmax(this.now.outputs), last = outputs.indexOf(Math.max(...outputs));
