@@ -23,6 +23,7 @@ from highwaynet.networks.spec import NetworkSpec
 from highwaynet.web.contents import MOST_NUMBERS, network_rows, preprocessing_steps
 from highwaynet.web.lowering import Weights, lowered
 from highwaynet.web.page import page_source
+from holding import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -48,6 +49,7 @@ ASK = """
 def tab(browser: "Browser") -> Iterator["Page"]:
     """A page with nothing but the engine."""
     page = browser.new_page()
+    page.set_default_timeout(1000 * PATIENCE)
     page.set_content(f"<script>{page_source('engine.js')}</script><script>{page_source('serve.js')}</script>")
     yield page
     page.close()

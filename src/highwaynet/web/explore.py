@@ -91,10 +91,12 @@ def page_path(runs: Sequence[Path]) -> Path:
     return runs[0].resolve().with_name(f"{names}-explore.html")
 
 
-def pages_about(run: RunDirectory, checkpoint: Kept | None, beside: Sequence[Path]) -> list[Path]:
-    """Return the pages at their default places that show the network of this run as it is now, alone or with one of the others."""
-    candidates = [[run.path], *([one, two] for one in beside for two in beside if one != two and run.path in {one, two})]
-    fingerprint = run.fingerprint(checkpoint or run.answer)
+def pages_about(run: RunDirectory, beside: Sequence[Path] = ()) -> list[Path]:
+    """Return the pages at their default places that show the network of a run as it is now, alone or with one of the runs beside it."""
+    own = run.path.resolve()
+    others = [path.resolve() for path in beside if path.resolve() != own]
+    candidates = [[own], *([own, other] for other in others), *([other, own] for other in others)]
+    fingerprint = run.fingerprint(run.answer)
     return [path for one in candidates if shows(path := page_path(one), fingerprint)]
 
 

@@ -2,6 +2,8 @@
 // Images as inputs: drawn by mouse, finger, pen or keys, dropped as a file, or taken from the samples. The result is a raw input of the network:
 // channels first, from 0 to the full scale of the training images.
 
+const FINE = 8; // points for each pixel of the network's input, in both directions
+
 class Pad {
   constructor(input, changed) {
     Object.assign(this, { input, changed });
@@ -14,6 +16,9 @@ class Pad {
     this.canvas = make("canvas", { className: "pad", width: this.wide, height: this.high, tabIndex: 0, role: "application" });
     this.canvas.setAttribute("aria-label", "Drawing area. Arrow keys move the pen, the space bar lowers or lifts it, Delete clears.");
     this.ink = make("canvas", { width: this.wide, height: this.high });
+    this.inkContext = this.ink.getContext("2d", { willReadFrequently: true });
+    this.fine = make("canvas", { width: this.width * FINE, height: this.height * FINE });
+    this.fineContext = this.fine.getContext("2d", { willReadFrequently: true });
     this.seen = make("canvas", { className: "seen", width: this.width, height: this.height });
     this.seen.setAttribute("aria-label", `What the network sees: ${this.width} × ${this.height} pixels`);
     this.seen.setAttribute("role", "img");
@@ -36,7 +41,7 @@ class Pad {
   }
 
   wipe() {
-    this.ink.getContext("2d").clearRect(0, 0, this.wide, this.high);
+    this.inkContext.clearRect(0, 0, this.wide, this.high);
     this.inked = false;
   }
 
@@ -96,15 +101,20 @@ class Pad {
   }
 
   line([fromX, fromY], [toX, toY]) {
-    const context = this.ink.getContext("2d");
+    const context = this.inkContext;
     Object.assign(context, { lineCap: "round", lineJoin: "round", lineWidth: this.thickness, strokeStyle: this.channels === 3 ? this.colour : "#fff" });
     context.beginPath();
     context.moveTo(fromX, fromY);
     context.lineTo(toX + 0.01, toY);
     context.stroke();
     this.inked = true;
-    this.draw();
-    this.changed();
+    if (this.scheduled) return; // several strokes between two frames are read together
+    this.scheduled = true;
+    requestAnimationFrame(() => {
+      this.scheduled = false;
+      this.draw();
+      this.changed();
+    });
   }
 
   // The raw input; a drawing on an empty pad is placed as strokes lie in the training images.
@@ -127,7 +137,7 @@ class Pad {
 
   // Where the strokes go: as large, and with their centre at the same place, as in the training images
   placed() {
-    const { wide, high } = this, pixels = this.ink.getContext("2d").getImageData(0, 0, wide, high).data;
+    const { wide, high } = this, pixels = this.inkContext.getImageData(0, 0, wide, high).data;
     let left = wide, right = 0, top = high, bottom = 0, mass = 0, x = 0, y = 0;
     for (let row = 0; row < high; row++) for (let column = 0; column < wide; column++) {
       const cover = pixels[4 * (row * wide + column) + 3];
@@ -145,8 +155,8 @@ class Pad {
 
   // A picture at the size of the network's input: the mean of 8 × 8 points for each pixel, as red, green, blue, cover
   sampled(source, placed) {
-    const fine = 8, { width, height } = this, large = make("canvas", { width: width * fine, height: height * fine });
-    const context = large.getContext("2d", { willReadFrequently: true });
+    const fine = FINE, { width, height, fineContext: context } = this;
+    context.clearRect(0, 0, width * fine, height * fine);
     context.imageSmoothingQuality = "high";
     if (placed) context.drawImage(source, placed.x * fine, placed.y * fine, source.width * placed.scale * fine, source.height * placed.scale * fine);
     else context.drawImage(source, 0, 0, width * fine, height * fine);
