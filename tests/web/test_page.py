@@ -225,7 +225,7 @@ def test_a_view_is_shared_by_its_address(open_page: Open, pages: dict[str, Path]
     draw(page, [(0.3, 0.2), (0.7, 0.2), (0.5, 0.8)])
     page.get_by_role("button", name="Keep this input").click()
     counted(page, lambda: page.mouse.click(*cell(page, 5)))
-    page.evaluate("() => app.remember(true)")
+    page.evaluate("() => app.address.write()")
     address = page.evaluate("() => location.hash")
     again = open_page(pages["one"], address)
     assert again.evaluate("() => [...app.views[0].closed]") == [5]
@@ -242,8 +242,8 @@ def test_two_inputs_are_compared(open_page: Open, pages: dict[str, Path]) -> Non
     settled(page)
     page.wait_for_function("() => app.views[0].pinned")
     page.wait_for_selector("text=Gates, kept input")
-    difference = page.evaluate("() => { const view = app.views[0]; return view.now.gates.map((t, at) => t - view.pinned.gates[at] - view.difference[at]) }")
-    assert all(value is None or math.isnan(value) or abs(value) < 1e-6 for value in difference.values())
+    difference = page.evaluate("() => { const view = app.views[0]; return Array.from(view.now.gates, (t, at) => t - view.pinned.gates[at] - view.difference[at]) }")
+    assert all(value is None or math.isnan(value) or abs(value) < 1e-6 for value in difference)
     page.get_by_role("button", name="Forget it").click()
     page.wait_for_selector("text=Gates, on average")
 

@@ -2,14 +2,34 @@
 // Colours of the maps, and small helpers for the page. Both scales change in lightness, so that they can be read without seeing hues.
 
 const Colours = (() => {
-  const SEQUENTIAL = [[13, 21, 32], [23, 49, 72], [27, 89, 112], [52, 136, 133], [126, 184, 127], [214, 219, 130], [255, 246, 196]];
-  const DIVERGING = [[176, 216, 255], [78, 154, 241], [33, 82, 142], [13, 21, 32], [142, 74, 20], [236, 142, 50], [255, 221, 170]];
+  const SEQUENTIAL = [
+    [13, 21, 32],
+    [23, 49, 72],
+    [27, 89, 112],
+    [52, 136, 133],
+    [126, 184, 127],
+    [214, 219, 130],
+    [255, 246, 196],
+  ];
+  const DIVERGING = [
+    [176, 216, 255],
+    [78, 154, 241],
+    [33, 82, 142],
+    [13, 21, 32],
+    [142, 74, 20],
+    [236, 142, 50],
+    [255, 221, 170],
+  ];
 
   const between = (anchors, power) => {
-    const table = new Uint8Array(256 * 3), last = anchors.length - 1;
+    const table = new Uint8Array(256 * 3),
+      last = anchors.length - 1;
     for (let i = 0; i < 256; i++) {
-      const place = (i / 255) ** power * last, low = Math.min(Math.floor(place), last - 1), share = place - low;
-      for (let part = 0; part < 3; part++) table[3 * i + part] = Math.round(anchors[low][part] * (1 - share) + anchors[low + 1][part] * share);
+      const place = (i / 255) ** power * last,
+        low = Math.min(Math.floor(place), last - 1),
+        share = place - low;
+      for (let part = 0; part < 3; part++)
+        table[3 * i + part] = Math.round(anchors[low][part] * (1 - share) + anchors[low + 1][part] * share);
     }
     return table;
   };
@@ -17,17 +37,26 @@ const Colours = (() => {
 
   // Fills image data with the colours of values from `low` to `high`; NaN stays transparent.
   const paint = (pixels, values, low, high, scale) => {
-    const table = tables[scale], factor = 255 / (high - low || 1);
+    const table = tables[scale],
+      factor = 255 / (high - low || 1);
     for (let i = 0; i < values.length; i++) {
-      const value = values[i], at = 4 * i;
-      if (Number.isNaN(value)) { pixels[at + 3] = 0; continue; }
+      const value = values[i],
+        at = 4 * i;
+      if (Number.isNaN(value)) {
+        pixels[at + 3] = 0;
+        continue;
+      }
       const index = 3 * Math.max(0, Math.min(255, Math.round((value - low) * factor)));
-      pixels[at] = table[index]; pixels[at + 1] = table[index + 1]; pixels[at + 2] = table[index + 2]; pixels[at + 3] = 255;
+      pixels[at] = table[index];
+      pixels[at + 1] = table[index + 1];
+      pixels[at + 2] = table[index + 2];
+      pixels[at + 3] = 255;
     }
   };
 
   const css = (share, scale) => {
-    const index = 3 * Math.max(0, Math.min(255, Math.round(share * 255))), table = tables[scale];
+    const index = 3 * Math.max(0, Math.min(255, Math.round(share * 255))),
+      table = tables[scale];
     return `rgb(${table[index]}, ${table[index + 1]}, ${table[index + 2]})`;
   };
   return { paint, css };
@@ -49,7 +78,14 @@ const Format = {
   number: (value) => {
     if (!Number.isFinite(value)) return "–";
     const size = Math.abs(value);
-    const text = size >= 1e6 || (size < 1e-3 && size > 0) ? value.toExponential(2) : size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : value.toFixed(2);
+    const text =
+      size >= 1e6 || (size < 1e-3 && size > 0)
+        ? value.toExponential(2)
+        : size >= 100
+          ? value.toFixed(0)
+          : size >= 10
+            ? value.toFixed(1)
+            : value.toFixed(2);
     return text.replace("-", "−");
   },
   // 3, 5, 6, 7 -> 3, 5–7

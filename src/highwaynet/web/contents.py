@@ -209,17 +209,19 @@ def _part(data: Dataset, name: str) -> Split | None:
     return split
 
 
+def _spaced(values: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    return values[np.arange(count) * len(values) // max(count, 1)]
+
+
 def _chosen(split: Split, count: int, classes: int) -> NDArray[np.int64]:
     """Return places in the part: in turn one of each class, evenly spaced within the class; without classes evenly spaced."""
     total = min(count, len(split))
     if not classes:
-        return np.arange(total) * len(split) // max(total, 1)
+        return _spaced(np.arange(len(split)), total)
     targets = split.targets[split.rows].numpy()
-    each = math.ceil(total / classes)
-    turns = []
-    for number in range(classes):
-        own = np.flatnonzero(targets == number)
-        turns.append(own[np.arange(min(each, len(own))) * len(own) // max(min(each, len(own)), 1)])
+    places = [np.flatnonzero(targets == number) for number in range(classes)]
+    each = next(size for size in range(total + 1) if sum(min(size, len(own)) for own in places) >= total)
+    turns = [_spaced(own, min(each, len(own))) for own in places]
     rounds = [own[turn] for turn in range(each) for own in turns if turn < len(own)]
     return np.array(rounds[:total], dtype=np.int64)
 

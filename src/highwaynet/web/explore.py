@@ -116,7 +116,7 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
 def _check_alike(studies: Sequence[Study]) -> None:
     """Raise InputError if two runs take different inputs or give different answers."""
-    first, *others = [study.data.preparation.record for study in studies]
+    first, *others = [study.run.load_preparation().record for study in studies]  # before any data are read
     for study, record in zip(studies[1:], others, strict=True):
         for field in FORM:
             if getattr(record, field) != getattr(first, field):

@@ -10,7 +10,12 @@ class Fields {
     this.element = make("div", { className: "fields" });
     this.controls = this.columns.slice(0, MOST_FIELDS).map((column, place) => this.control(column, place));
     if (this.columns.length > MOST_FIELDS) {
-      this.element.append(make("p", { className: "soft", textContent: `${this.columns.length - MOST_FIELDS} more columns are not shown; a sample sets them.` }));
+      this.element.append(
+        make("p", {
+          className: "soft",
+          textContent: `${this.columns.length - MOST_FIELDS} more columns are not shown; a sample sets them.`,
+        }),
+      );
     }
     this.columns.forEach((column) => this.write(column, column.kind === "category" ? column.common : column.middle));
     this.refresh();
@@ -18,7 +23,10 @@ class Fields {
 
   // Sets the features of a column: value is a number, the place of a category (−1: another one), or null if it is missing.
   write(column, value) {
-    if (column.kind === "feature") { this.raw[column.start] = value; return; }
+    if (column.kind === "feature") {
+      this.raw[column.start] = value;
+      return;
+    }
     const count = column.kind === "category" ? column.categories.length : 1;
     for (let i = 0; i < count; i++) this.raw[column.start + i] = 0;
     if (value !== null && column.kind === "category" && value >= 0) this.raw[column.start + value] = 1;
@@ -39,26 +47,45 @@ class Fields {
     this.refresh();
   }
 
-  refresh() { this.controls.forEach((control) => control.refresh()); }
+  refresh() {
+    this.controls.forEach((control) => control.refresh());
+  }
 
   control(column, place) {
-    const id = `field-${place}`, label = make("label", { htmlFor: id, textContent: column.name });
-    const tell = () => { this.changed(); };
+    const id = `field-${place}`,
+      label = make("label", { htmlFor: id, textContent: column.name });
+    const tell = () => {
+      this.changed();
+    };
     let refresh, inputs;
     if (column.kind === "category") {
       const select = make("select", { id }, ...column.categories.map((name, at) => make("option", { value: at, textContent: name })));
       select.append(make("option", { value: -1, textContent: "(another)" }));
       if (column.gaps) select.append(make("option", { value: "", textContent: "(missing)" }));
-      select.addEventListener("change", () => { this.write(column, select.value === "" ? null : Number(select.value)); tell(); });
-      refresh = () => { const value = this.read(column); select.value = value === null ? "" : value; };
+      select.addEventListener("change", () => {
+        this.write(column, select.value === "" ? null : Number(select.value));
+        tell();
+      });
+      refresh = () => {
+        const value = this.read(column);
+        select.value = value === null ? "" : value;
+      };
       inputs = [select];
     } else {
-      const range = column.high - column.low || 1, slider = make("input", { type: "range", id, min: 0, max: 1000, step: 1 });
+      const range = column.high - column.low || 1,
+        slider = make("input", { type: "range", id, min: 0, max: 1000, step: 1 });
       const box = column.kind === "date" ? make("output") : make("input", { type: "number", step: "any" });
       box.setAttribute("aria-label", `${column.name}, value`);
-      const set = (value) => { this.write(column, value); refresh(); tell(); };
+      const set = (value) => {
+        this.write(column, value);
+        refresh();
+        tell();
+      };
       slider.addEventListener("input", () => set(column.low + (slider.value / 1000) * range));
-      box.addEventListener("change", () => { if (box.value !== "" && Number.isFinite(Number(box.value))) set(Number(box.value)); else refresh(); });
+      box.addEventListener("change", () => {
+        if (box.value !== "" && Number.isFinite(Number(box.value))) set(Number(box.value));
+        else refresh();
+      });
       refresh = () => {
         const value = this.read(column);
         slider.disabled = value === null;
@@ -70,7 +97,10 @@ class Fields {
         const missing = make("input", { type: "checkbox", id: `${id}-missing` });
         missing.addEventListener("change", () => set(missing.checked ? null : column.middle));
         const inner = refresh;
-        refresh = () => { inner(); missing.checked = this.read(column) === null; };
+        refresh = () => {
+          inner();
+          missing.checked = this.read(column) === null;
+        };
         inputs.push(make("label", { className: "missing" }, missing, "missing"));
       }
     }

@@ -10,7 +10,10 @@ class Link {
       const source = ["engine.js", "serve.js", "worker.js"].map((id) => document.getElementById(id).textContent).join("\n");
       this.worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
       this.worker.onmessage = (event) => this.got(event.data);
-      this.worker.onerror = (event) => { event.preventDefault(); this.here(start); };
+      this.worker.onerror = (event) => {
+        event.preventDefault();
+        this.here(start);
+      };
       this.worker.postMessage(start);
     } catch (error) {
       this.here(start);
@@ -26,7 +29,10 @@ class Link {
 
   // Of several questions of one kind only the newest is asked while another is being answered.
   ask(kind, message) {
-    if (this.running[kind]) { this.waiting[kind] = message; return; }
+    if (this.running[kind]) {
+      this.waiting[kind] = message;
+      return;
+    }
     this.running[kind] = true;
     this.post({ ...message, kind });
   }
@@ -40,6 +46,9 @@ class Link {
     this.receive(message);
     const next = this.waiting[message.kind];
     this.running[message.kind] = false;
-    if (next) { delete this.waiting[message.kind]; this.ask(message.kind, next); }
+    if (next) {
+      delete this.waiting[message.kind];
+      this.ask(message.kind, next);
+    }
   }
 }

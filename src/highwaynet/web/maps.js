@@ -16,7 +16,8 @@ class Panel {
   show(values, low = this.low, high = this.high) {
     Object.assign(this, { values, low, high });
     if (!this.plot && values) {
-      const context = this.cells.getContext("2d"), image = context.createImageData(this.columns, this.rows);
+      const context = this.cells.getContext("2d"),
+        image = context.createImageData(this.columns, this.rows);
       Colours.paint(image.data, values, low, high, this.scale);
       context.putImageData(image, 0, 0);
     }
@@ -24,10 +25,15 @@ class Panel {
 
   // marks: { closed: row -> boolean, row, column } in the order of the places
   draw(height, marks) {
-    const ratio = Math.min(window.devicePixelRatio || 1, 2), width = this.canvas.clientWidth;
+    const ratio = Math.min(window.devicePixelRatio || 1, 2),
+      width = this.canvas.clientWidth;
     if (!width) return;
-    const wide = Math.round(width * ratio), high = Math.round(height * ratio);
-    if (this.canvas.width !== wide || this.canvas.height !== high) { this.canvas.width = wide; this.canvas.height = high; }
+    const wide = Math.round(width * ratio),
+      high = Math.round(height * ratio);
+    if (this.canvas.width !== wide || this.canvas.height !== high) {
+      this.canvas.width = wide;
+      this.canvas.height = high;
+    }
     this.canvas.style.height = `${height}px`;
     this.paint(this.canvas.getContext("2d"), 0, 0, wide, high, marks, ratio);
   }
@@ -36,12 +42,14 @@ class Panel {
     context.save();
     context.fillStyle = "#0d1520";
     context.fillRect(left, top, wide, high);
-    const row = high / this.rows, column = wide / this.columns;
+    const row = high / this.rows,
+      column = wide / this.columns;
     if (this.values && this.plot) this.line(context, left, top, wide, high, ratio);
     else if (this.values) {
       context.imageSmoothingEnabled = false;
       context.drawImage(this.cells, left, top, wide, high);
-      if (row >= 6 * ratio) { // fine lines between rows
+      if (row >= 6 * ratio) {
+        // fine lines between rows
         context.fillStyle = "rgba(13, 21, 32, .55)";
         for (let place = 1; place < this.rows; place++) context.fillRect(left, Math.round(top + place * row), wide, 1);
       }
@@ -93,17 +101,20 @@ class Gutter {
   }
 
   draw(height, labels, colour, marks) {
-    const ratio = Math.min(window.devicePixelRatio || 1, 2), width = this.canvas.clientWidth || 34;
+    const ratio = Math.min(window.devicePixelRatio || 1, 2),
+      width = this.canvas.clientWidth || 34;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
     this.canvas.style.height = `${height}px`;
-    const context = this.canvas.getContext("2d"), row = (height * ratio) / this.rows;
+    const context = this.canvas.getContext("2d"),
+      row = (height * ratio) / this.rows;
     context.font = `${Math.min(11 * ratio, Math.max(row * 1.2, 9 * ratio))}px system-ui, sans-serif`;
     context.textAlign = "right";
     context.textBaseline = "middle";
     const every = [1, 2, 5, 10, 20, 50, 100, 500].find((step) => step * row >= 13 * ratio) || 1000;
     labels.forEach((label, place) => {
-      const number = Number(label), shown = marks.row === place || (Number.isNaN(number) ? row >= 7 * ratio || place === 0 : number % every === 0);
+      const number = Number(label),
+        shown = marks.row === place || (Number.isNaN(number) ? row >= 7 * ratio || place === 0 : number % every === 0);
       if (!shown || (marks.row !== null && marks.row !== place && Math.abs(marks.row - place) * row < 12 * ratio)) return;
       context.fillStyle = marks.row === place ? colour.strong : colour.soft;
       context.fillText(label, (width - 5) * ratio, (place + 0.5) * row);

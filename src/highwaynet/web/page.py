@@ -18,7 +18,24 @@ from highwaynet import __version__
 
 WORKER_SCRIPTS = ("engine.js", "serve.js")
 """They are run by the page and by its worker."""
-PAGE_SCRIPTS = ("colours.js", "link.js", "maps.js", "pad.js", "fields.js", "answer.js", "gate.js", "layers.js", "view.js", "picture.js", "tour.js", "app.js")
+PAGE_SCRIPTS = (
+    "colours.js",
+    "link.js",
+    "maps.js",
+    "pad.js",
+    "fields.js",
+    "answer.js",
+    "gate.js",
+    "layers.js",
+    "reading.js",
+    "state.js",
+    "view.js",
+    "picture.js",
+    "tour.js",
+    "inputs.js",
+    "address.js",
+    "app.js",
+)
 MARK = '<meta name="generator" content="highwaynet'
 """Marks a page of this package, which may be overwritten."""
 

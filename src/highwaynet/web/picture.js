@@ -3,8 +3,12 @@
 
 const Picture = {
   draw(app) {
-    const scale = 2, wide = 1240, views = app.views, heights = views.map((view) => Math.max(view.height, 240) + 130);
-    const high = 130 + heights.reduce((sum, one) => sum + one, 0), canvas = make("canvas", { width: wide * scale, height: high * scale });
+    const scale = 2,
+      wide = 1240,
+      views = app.views,
+      heights = views.map((view) => Math.max(view.height, 240) + 130);
+    const high = 130 + heights.reduce((sum, one) => sum + one, 0),
+      canvas = make("canvas", { width: wide * scale, height: high * scale });
     const context = canvas.getContext("2d");
     context.scale(scale, scale);
     context.fillStyle = "#fff";
@@ -19,17 +23,38 @@ const Picture = {
     if (app.pad) {
       const { seen } = app.pad;
       context.imageSmoothingEnabled = false;
-      context.drawImage(seen, wide - 110, 14, (86 * seen.width) / Math.max(seen.width, seen.height), (86 * seen.height) / Math.max(seen.width, seen.height));
+      context.drawImage(
+        seen,
+        wide - 110,
+        14,
+        (86 * seen.width) / Math.max(seen.width, seen.height),
+        (86 * seen.height) / Math.max(seen.width, seen.height),
+      );
     }
     let top = 104;
     views.forEach((view, place) => {
-      text(Format.shortened(`${view.network.title}: ${view.answerText || ""}. ${view.controls.score.textContent}.`, 130), 24, top + 16, "600 15px system-ui, sans-serif");
+      text(
+        Format.shortened(`${view.network.title}: ${view.answerText || ""}. ${view.controls.score.textContent}.`, 130),
+        24,
+        top + 16,
+        "600 15px system-ui, sans-serif",
+      );
       text(Format.shortened(view.controls.state.textContent, 150), 24, top + 36, "13px system-ui, sans-serif", "#59636e");
-      const panels = Object.values(view.panels), gap = 18, each = (wide - 48 - gap * (panels.length - 1)) / panels.length;
+      const panels = Object.values(view.panels),
+        gap = 18,
+        each = (wide - 48 - gap * (panels.length - 1)) / panels.length;
       panels.forEach((panel, at) => {
         const left = 24 + at * (each + gap);
         text(panel.title.textContent, left, top + 62, "600 12px system-ui, sans-serif");
-        panel.paint(context, left, top + 70, each, Math.max(view.height, 240), { closed: (row) => view.isClosed(row), row: null, column: null, span: null }, 1);
+        panel.paint(
+          context,
+          left,
+          top + 70,
+          each,
+          Math.max(view.height, 240),
+          { closed: (row) => view.isClosed(row), row: null, column: null, span: null },
+          1,
+        );
       });
       top += heights[place];
     });
@@ -39,7 +64,8 @@ const Picture = {
 
   save(app) {
     Picture.draw(app).toBlob((blob) => {
-      const address = URL.createObjectURL(blob), link = make("a", { href: address, download: "explore.png" });
+      const address = URL.createObjectURL(blob),
+        link = make("a", { href: address, download: "explore.png" });
       document.body.append(link);
       link.click();
       link.remove();
