@@ -103,6 +103,7 @@ class App {
   answered(message) {
     if (message.id !== this.turn) return;
     document.body.dataset.answered = this.turn;
+    this.firstAnswer ??= performance.now(); // milliseconds since the page was opened
     clearTimeout(this.telling);
     this.telling = setTimeout(() => this.tell(document.getElementById("brief").textContent), 700);
   }
