@@ -38,7 +38,9 @@ def browser() -> Iterator["Browser"]:
     except ModuleNotFoundError:
         program = None
     if program is None:
-        assert os.environ.get("HIGHWAYNET_REQUIRE_BROWSER") != "1", "HIGHWAYNET_REQUIRE_BROWSER=1, and there is no Chromium or no Playwright"
+        assert os.environ.get("HIGHWAYNET_REQUIRE_BROWSER") != "1", (
+            "HIGHWAYNET_REQUIRE_BROWSER=1, and there is no Chromium or no Playwright"
+        )
         pytest.skip("Chromium or Playwright is missing")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=FLAGS)

@@ -2,7 +2,10 @@
 
 import base64
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.web import contents, page
 from highwaynet.web.contents import input_contents, sample_contents
 from highwaynet.web.explore import page_path, pages_about
+from holding import PATIENCE
 from support import Highway
 
 Finished = Callable[[str], RunDirectory]
@@ -84,7 +88,11 @@ def test_strokes_are_described_as_they_lie_in_the_images() -> None:
 
 
 def test_columns_of_a_table(tmp_path: Path) -> None:
-    lines = ["size,kind,day,y", *(f"{number * 0.7 % 50:.2f},{'ab'[number % 2]},2024-01-{number % 28 + 1:02},{2 * number}" for number in range(80)), ",a,,5"]
+    lines = [
+        "size,kind,day,y",
+        *(f"{number * 0.7 % 50:.2f},{'ab'[number % 2]},2024-01-{number % 28 + 1:02},{2 * number}" for number in range(80)),
+        ",a,,5",
+    ]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     data = load_dataset(DataSpec(name=str(tmp_path / "t.csv"), target="y", task="regression"))
     columns = {column["name"]: column for column in input_contents(data)["columns"]}
@@ -95,7 +103,7 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
 
 
 def test_nothing_in_the_page_ends_a_script_or_asks_for_something() -> None:
-    names = [name for name in (*page.WORKER_SCRIPTS, "worker.js", *page.PAGE_SCRIPTS)]
+    names = [*page.WORKER_SCRIPTS, "worker.js", *page.PAGE_SCRIPTS]
     for name in names:
         source = page.page_source(name)
         assert "</script" not in source.lower()
@@ -163,6 +171,16 @@ def test_runs_on_other_data_do_not_share_a_page(finished_run: Finished, tmp_path
     assert len(facts["input"]["columns"]) == 64
     with pytest.raises(InputError, match=r"another form"):
         explore(finished_run("fc-highway").path, other.path, data=(inputs, targets))
+
+
+def test_the_example_writes_two_pages(tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "examples" / "explore" / "make_pages.py"
+    command = [sys.executable, str(script), "--data", "digits", "--epochs", "1", "--out", str(tmp_path)]
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    pages = [Path(line.removeprefix("page: ")) for line in result.stdout.splitlines()]
+    assert [parts_of(path)[0]["title"] for path in pages] == ["50-layer highway on digits", "mnist-highway-16 on digits"]
 
 
 def test_the_report_links_to_the_page(finished_run: Finished, highway: Highway, tmp_path: Path) -> None:

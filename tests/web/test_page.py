@@ -67,7 +67,9 @@ def open_page(browser: "Browser") -> Iterator[Open]:
 
 def settled(page: "Page") -> None:
     """Wait until every network has answered for the newest input and counted the right answers."""
-    page.wait_for_function("() => !app.pad?.scheduled && app.views.every((view) => view.now && view.now.id === app.turn && view.controls.element.dataset.counted)")
+    page.wait_for_function(
+        "() => !app.pad?.scheduled && app.views.every(({ now, controls }) => now && now.id === app.turn && controls.element.dataset.counted)"
+    )
 
 
 def counted(page: "Page", act: Callable[[], object]) -> int:
@@ -242,7 +244,9 @@ def test_two_inputs_are_compared(open_page: Open, pages: dict[str, Path]) -> Non
     settled(page)
     page.wait_for_function("() => app.views[0].pinned")
     page.wait_for_selector("text=Gates, kept input")
-    difference = page.evaluate("() => { const view = app.views[0]; return Array.from(view.now.gates, (t, at) => t - view.pinned.gates[at] - view.difference[at]) }")
+    difference = page.evaluate(
+        "() => { const view = app.views[0]; return Array.from(view.now.gates, (t, at) => t - view.pinned.gates[at] - view.difference[at]) }"
+    )
     assert all(value is None or math.isnan(value) or abs(value) < 1e-6 for value in difference)
     page.get_by_role("button", name="Forget it").click()
     page.wait_for_selector("text=Gates, on average")
@@ -294,7 +298,9 @@ def test_the_picture_is_saved(open_page: Open, pages: dict[str, Path], tmp_path:
         assert len(image.convert("RGB").getcolors(1 << 24) or []) > 50
 
 
-def test_an_image_file_is_read_as_by_predict(open_page: Open, pages: dict[str, Path], runs: dict[str, RunDirectory], tmp_path: Path) -> None:
+def test_an_image_file_is_read_as_by_predict(
+    open_page: Open, pages: dict[str, Path], runs: dict[str, RunDirectory], tmp_path: Path
+) -> None:
     from PIL import Image
 
     page, model = open_page(pages["one"]), load(runs["highway"].path)
@@ -321,19 +327,24 @@ def test_without_workers_the_page_answers_itself(browser: "Browser", pages: dict
     page.close()
 
 
-def hostile_table(folder: Path) -> dict[str, list[Any]]:
+def hostile_table() -> dict[str, list[Any]]:
     generator = np.random.default_rng(0)
     size = generator.normal(5, 2, 240)
     names = np.array(HOSTILE)[np.digitize(size, [4, 6])]
     kinds = np.array(HOSTILE)[generator.integers(0, 3, 240)]
-    return {HOSTILE[0]: size.tolist(), "<b>kind</b>": kinds.tolist(), "${gap}": [None if value < 3 else value for value in size], "label": names.tolist()}
+    return {
+        HOSTILE[0]: size.tolist(),
+        "<b>kind</b>": kinds.tolist(),
+        "${gap}": [None if value < 3 else value for value in size],
+        "label": names.tolist(),
+    }
 
 
 def test_hostile_names_do_no_harm(open_page: Open, tmp_path: Path) -> None:
     import pandas as pd
 
-    table = hostile_table(tmp_path)
-    frame = pd.DataFrame({name: values for name, values in table.items()})
+    table = hostile_table()
+    frame = pd.DataFrame(table)
     spec = RunSpec(
         network=NetworkSpec(name="fc-highway", depth=4, width=8),
         data=DataSpec(name="memory", target="label"),

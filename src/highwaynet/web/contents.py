@@ -109,7 +109,7 @@ def network_rows(steps: Sequence[StepValues]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     closable = any("number" in step for step in steps)
     for place, step in enumerate(steps):
-        if step["head"] or "w" not in step and step["op"] != "residual-conv":
+        if step["head"] or ("w" not in step and step["op"] != "residual-conv"):
             continue
         kind = {"highway-conv": "highway", "residual-conv": "residual"}.get(step["op"], "plain")
         kind = step["op"] if step["op"] in {"highway", "residual"} else kind
@@ -122,6 +122,7 @@ def network_rows(steps: Sequence[StepValues]) -> list[dict[str, Any]]:
 
 
 def preprocessing_steps(fitted: Preprocessing, weights: Weights) -> list[dict[str, Any]]:
+    """Return the steps of a preprocessing with their settings, and add their statistics."""
     steps: list[dict[str, Any]] = []
     for name in fitted.steps:
         step: dict[str, Any] = {"name": name}

@@ -107,7 +107,9 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     if path.exists() and not path.is_file():
         raise InputError(f"--out {path}: this is not a regular file; name another file")
     if path.exists() and not overwrite and not is_own_page(path):
-        raise InputError(f"--out {path}: the file exists and is not a page of highwaynet; name another file, or replace it with --overwrite")
+        raise InputError(
+            f"--out {path}: the file exists and is not a page of highwaynet; name another file, or replace it with --overwrite"
+        )
     if not path.parent.is_dir():
         raise InputError(f"--out {path}: the folder {path.parent} does not exist; create it, or name another")
     if not os.access(path.parent, os.W_OK):  # before anything is computed

@@ -71,7 +71,9 @@ def render_explorer(title: str, facts: Mapping[str, Any], binary: Mapping[str, b
         style=style,
         body=page_source("body.html"),
         facts=script_json(facts),
-        binary="\n".join(f'<script type="text/plain" id="bytes-{name}">{base64.b64encode(one).decode()}</script>' for name, one in binary.items()),
+        binary="\n".join(
+            f'<script type="text/plain" id="bytes-{name}">{base64.b64encode(one).decode()}</script>' for name, one in binary.items()
+        ),
         worker=f'<script type="text/plain" id="worker.js">{scripts["worker.js"]}</script>',
         scripts="\n".join(f'<script id="{name}">{scripts[name]}</script>' for name in run),
     )

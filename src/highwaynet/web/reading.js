@@ -67,7 +67,27 @@ class Reading {
     return `${place}: gate T = ${t.toFixed(2)}, ${open}. ${numbers}`;
   }
 
-  // The gate under the cursor, or the one that differs most from the reference
+  // The gate that changes its value most; of convolutional layers, the one that differs most from the reference
+  telling() {
+    const { rows, now, network } = this.view;
+    let [best, most] = [this.foremost, 0];
+    rows.forEach((layer, row) => {
+      if (!this.follows(row)) return;
+      for (let at = row * network.columns; at < row * network.columns + layer.width; at++) {
+        const change = now.gates[at] * Math.abs(now.states[at] - now.values[at - network.columns]);
+        if (change > most) [best, most] = [at, change];
+      }
+    });
+    return best;
+  }
+
+  // Whether a row of gates gets the values of the row before it, one for each
+  follows(row) {
+    const [before, layer] = [this.view.rows[row - 1], this.view.rows[row]];
+    return before && layer.kind === "highway" && layer.places === 1 && before.places === 1 && before.width === layer.width;
+  }
+
+  // The gate under the cursor, or a telling one
   showGate(row, column) {
     const { view } = this;
     const card = view.app.gateCard;
@@ -75,15 +95,13 @@ class Reading {
     const { columns } = view.network;
     const { gates, states, values } = view.now;
     let at = row === null || column === null ? undefined : row * columns + column;
-    if (at === undefined || Number.isNaN(gates[at])) at = this.foremost;
+    if (at === undefined || Number.isNaN(gates[at])) at = this.telling();
     if (at === undefined || Number.isNaN(gates[at])) return;
     const place = Math.floor(at / columns);
     const layer = view.rows[place];
-    const before = place ? view.rows[place - 1] : null;
-    const known = before && layer.places === 1 && before.places === 1 && before.width === layer.width;
     const pixels = layer.places > 1 ? ", mean over its pixels" : "";
     const where = `layer ${view.label(place)}, ${view.unit(place)} ${(at % columns) + 1}${pixels}`;
-    card.show(where, gates[at], known ? values[at - columns] : null, states[at], values[at], view.isClosed(place));
+    card.show(where, gates[at], this.follows(place) ? values[at - columns] : null, states[at], values[at], view.isClosed(place));
   }
 
   // Maps of the block under the cursor, for convolutional layers
