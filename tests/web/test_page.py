@@ -68,7 +68,7 @@ def open_page(browser: "Browser") -> Iterator[Open]:
 def settled(page: "Page") -> None:
     """Wait until every network has answered for the newest input and counted the right answers."""
     page.wait_for_function(
-        "() => !app.pad?.scheduled && app.views.every(({ now, controls }) => now && now.id === app.turn && controls.element.dataset.counted)"
+        "() => !app.pad?.scheduled && app.views.every(({ now, controls }) => now?.id === app.turn && controls.element.dataset.counted)"
     )
 
 

@@ -81,7 +81,7 @@ class App {
 
   sourceWords(source = this.source) {
     if (!source || source.type === "nothing") return "nothing yet";
-    if (source.type === "sample") return `sample ${this.inputs.names[source.place]}`;
+    if (source.type === "sample") return `${this.facts.samples.part} ${this.inputs.names[source.place]}`;
     return source.type === "image" ? `image ${source.name}` : source.type === "fields" ? "own values" : "a drawing";
   }
 

@@ -112,12 +112,16 @@ class Gutter {
     context.textAlign = "right";
     context.textBaseline = "middle";
     const every = [1, 2, 5, 10, 20, 50, 100, 500].find((step) => step * row >= 13 * ratio) || 1000;
+    let last = -Infinity; // where the last label stands; swapped layers may bring labels close together
     labels.forEach((label, place) => {
-      const number = Number(label),
-        shown = marks.row === place || (Number.isNaN(number) ? row >= 7 * ratio || place === 0 : number % every === 0);
-      if (!shown || (marks.row !== null && marks.row !== place && Math.abs(marks.row - place) * row < 12 * ratio)) return;
+      const number = Number(label);
+      const near = marks.row !== null && Math.abs(marks.row - place) * row < 12 * ratio;
+      const regular = Number.isNaN(number) ? row >= 7 * ratio || place === 0 : number % every === 0;
+      const at = (place + 0.5) * row;
+      if (marks.row !== place && (!regular || near || at - last < 10.5 * ratio)) return;
       context.fillStyle = marks.row === place ? colour.strong : colour.soft;
-      context.fillText(label, (width - 5) * ratio, (place + 0.5) * row);
+      context.fillText(label, (width - 5) * ratio, at);
+      last = at;
     });
   }
 }

@@ -38,7 +38,7 @@ class Tour {
     const closable = view.numbers.length > 0;
     this.steps = [
       ["#input", "Give it something to look at", `${give} ${TOUR.inside}`],
-      ["#answers", "Its answer", input.task === "classification" ? TOUR.classes : TOUR.number],
+      [".answer", "Its answer", input.task === "classification" ? TOUR.classes : TOUR.number],
       [".inside .panel.now", "One row is one layer", view.gated ? TOUR.gates : TOUR.outputs],
       [".inside .panel.guess", "Where it makes up its mind", TOUR.guess],
       [".inside .controls-row", closable ? "Now take layers away" : "How good it is", closable ? TOUR.close : TOUR.right],
@@ -79,7 +79,7 @@ class Tour {
     const [selector, title, text] = this.steps[place];
     this.target?.classList.remove("lit");
     this.target = document.querySelector(selector);
-    if (selector.includes(".panel")) this.app.views[0].choose(selector.split(".").pop());
+    this.app.views[0].choose(selector.includes(".panel") ? selector.split(".").pop() : "now");
     this.title.textContent = title;
     this.text.textContent = text;
     this.counter.textContent = `${place + 1} of ${this.steps.length}`;
