@@ -1,7 +1,7 @@
 """What a page holds: the network of a run with its mean gates and idle layers, some samples, and how an input is given."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,6 @@ EFFORT = 15e9
 """Multiply-adds that may be spent on the mean gates, and as many on the idle layers."""
 IDLE_LOSS = 0.5
 """Idle layers are those that can be closed together for at most this fall of the accuracy (or R²), in percentage points."""
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from highwaynet.base.files import write_atomically
 from highwaynet.networks.description import describe_plan
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
-from highwaynet.web.contents import Tell, input_contents, network_contents, sample_contents
+from highwaynet.web.contents import input_contents, network_contents, sample_contents
 from highwaynet.web.page import is_own_page, render_explorer, shows
 
 SAMPLES, MOST_SAMPLES = 200, 5000
@@ -32,7 +32,6 @@ def explore(
     checkpoint: Kept | None = None,
     data: Any = None,
     overwrite: bool = False,
-    tell: Tell = lambda step: None,
 ) -> Path:
     """Write a page in which a trained network can be tried: one HTML file that holds the network, runs it, and works offline.
 
@@ -44,7 +43,6 @@ def explore(
         checkpoint: Which weights, "final", "best" or "average"; by default those that are the run's answer.
         data: The data, if the runs were trained on data in memory.
         overwrite: Replace a file that is not a page of this package.
-        tell: Called with what is being done.
 
     Returns:
         The path of the page.
@@ -57,16 +55,10 @@ def explore(
     check_target(path, overwrite=overwrite)
     if samples is not None and not 1 <= samples <= MOST_SAMPLES:
         raise InputError(f"samples = {samples}: choose a number from 1 to {MOST_SAMPLES:,}")
-    studies = []
-    for one in runs:
-        tell(f"reading {one}")
-        studies.append(Study(RunDirectory.open(one), checkpoint, data))
+    studies = [Study(RunDirectory.open(one), checkpoint, data) for one in runs]
     _check_alike(studies)
     first = studies[0].data
-    networks = []
-    for study in studies:
-        tell(f"looking into {study.run.path}")
-        networks.append(network_contents(study))
+    networks = [network_contents(study) for study in studies]
     facts, values = sample_contents(first, samples or _usual_samples(studies))
     title = " and ".join(study.title for study in studies) + f" on {studies[0].spec.data.title}"
     page = render_explorer(

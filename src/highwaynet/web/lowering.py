@@ -99,9 +99,10 @@ def _step(module: nn.Module, shape: Sequence[int], weights: Weights) -> StepValu
             step = {"op": "conv", **size, "kernel": 1, "stride": 1, "pad": 0, "act": "identity", "pieces": 1, "affine": True}
             step |= _added(weights, module.weight.permute(0, 2, 3, 1), module.bias)
         case ConvHighway():
+            kernel = module.kernel_size
+            window = {"kernel": kernel, "stride": 1, "pad": (kernel - 1) // 2, "pieces": 1}
             own = {"act": module.activation, "independent": module.carry == "independent"}
-            own |= {"kernel": module.kernel_size, "stride": 1, "pad": (module.kernel_size - 1) // 2, "pieces": 1}
-            step = {"op": "highway-conv", **size, **own, **_added(weights, module.weight.permute(0, 2, 3, 1), module.bias)}
+            step = {"op": "highway-conv", **size, **own, **window, **_added(weights, module.weight.permute(0, 2, 3, 1), module.bias)}
         case ConvResidual():
             step = _block(module, shape, weights)
         case nn.MaxPool2d() | nn.AvgPool2d():
