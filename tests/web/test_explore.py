@@ -72,7 +72,7 @@ def test_samples_come_from_every_class() -> None:
     data = load_dataset("digits")
     facts, values = sample_contents(data, 40)
     assert sorted(facts["targets"]) == sorted(list(range(10)) * 4)
-    assert (facts["part"], facts["of"], facts["count"]) == ("test", 359, 40)
+    assert (facts["part"], facts["count"]) == ("test", 40)
     first = np.frombuffer(values, np.uint8 if facts["bytes"] == 1 else "<f4")[:64]
     row = int(re.findall(r"\d+", facts["names"][0])[0])
     assert np.array_equal(first, data.test.inputs[row].flatten().numpy())

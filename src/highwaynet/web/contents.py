@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from highwaynet.data.tables import TableEncoder
 from highwaynet.layers.lesion import count_layers
 from highwaynet.networks.build import count_parameters
 from highwaynet.networks.description import describe_plan
+from highwaynet.training.evaluation import evaluate
 from highwaynet.web.lowering import StepValues, Weights, lowered
 
 MOST_NUMBERS = 5_000_000
@@ -42,8 +43,12 @@ class Contents:
     """Weights and means, as float32 numbers."""
 
 
-def network_contents(study: Study) -> Contents:
+def network_contents(study: Study, samples: int) -> Contents:
     """Collect what the page needs of a network.
+
+    Args:
+        study: The run.
+        samples: How many samples the page holds.
 
     Raises:
         InputError: If the network is too large for a page, or has layers that the page cannot compute.
@@ -67,6 +72,7 @@ def network_contents(study: Study) -> Contents:
             "inputs": math.prod(network.plan.input_shape),
             "groups": exchangeable(network),
             "idle": _idle(study, work),
+            "intact": evaluate(network, chosen_samples(study.data, samples)[1]).accuracy,
             "preprocessing": preprocessing,
             **means,
         },
@@ -181,24 +187,26 @@ def _idle(study: Study, work: int) -> list[int]:
 # ----- Samples
 
 
-def sample_contents(data: Dataset, count: int) -> tuple[dict[str, Any], bytes]:
-    """Choose samples of the test part, as many of each class as possible; return their description, and their raw values as bytes."""
+def chosen_samples(data: Dataset, count: int) -> tuple[str, Split]:
+    """Choose samples of the test part (or, if it is empty, of another one), as many of each class as possible; return its name too."""
     part, split = next(((name, one) for name in ("test", "validation", "train") if (one := _part(data, name)) and len(one)), ("", None))
     if split is None:
         raise InputError(f"{data.name} has no samples")
-    record = data.preparation.record
-    chosen = _chosen(split, count, len(record.class_names))
-    rows = split.rows[chosen]
-    inputs, targets = split.inputs[rows], split.targets[rows]
+    return part, replace(split, rows=split.rows[_chosen(split, count, len(data.preparation.record.class_names))])
+
+
+def sample_contents(data: Dataset, count: int) -> tuple[dict[str, Any], bytes]:
+    """Return the description of some samples, and their raw values as bytes."""
+    part, split = chosen_samples(data, count)
+    inputs, targets = split.inputs[split.rows], split.targets[split.rows]
     small = inputs.dtype == torch.uint8
     values = inputs.numpy() if small else inputs.to(torch.float32).numpy().astype("<f4")
     facts = {
         "part": part,
-        "of": len(split),
-        "count": len(rows),
+        "count": len(split),
         "bytes": 1 if small else 4,
         "targets": targets.tolist(),
-        "names": [split.name(int(place)) for place in chosen],
+        "names": [split.name(place) for place in range(len(split))],
     }
     return facts, np.ascontiguousarray(values).tobytes()
 

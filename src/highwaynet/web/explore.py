@@ -58,8 +58,9 @@ def explore(
     studies = [Study(RunDirectory.open(one), checkpoint, data) for one in runs]
     _check_alike(studies)
     first = studies[0].data
-    networks = [network_contents(study) for study in studies]
-    facts, values = sample_contents(first, samples or _usual_samples(studies))
+    count = samples or _usual_samples(studies)
+    networks = [network_contents(study, count) for study in studies]
+    facts, values = sample_contents(first, count)
     title = " and ".join(study.title for study in studies) + f" on {studies[0].spec.data.title}"
     page = render_explorer(
         title,

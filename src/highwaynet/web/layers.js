@@ -27,11 +27,12 @@ class Pointing {
     if (!canvas) return null;
     const box = canvas.getBoundingClientRect(),
       panel = Object.values(view.panels).find((one) => one.canvas === canvas);
-    const row = Math.floor(((event.clientY - box.top) / box.height) * view.rows.length);
-    if (this.first === undefined && (row < 0 || row >= view.rows.length)) return null;
+    const pointed = Math.floor(((event.clientY - box.top) / box.height) * view.rows.length);
+    if (this.first === undefined && (pointed < 0 || pointed >= view.rows.length)) return null;
+    const row = Math.max(0, Math.min(view.rows.length - 1, pointed));
     const inBlocks = panel && panel.name !== "guess";
-    const column = inBlocks ? Math.floor(((event.clientX - box.left) / box.width) * panel.columns) : null;
-    return { row: Math.max(0, Math.min(view.rows.length - 1, row)), column, canvas };
+    const column = inBlocks ? Math.floor(((event.clientX - box.left) / box.width) * panel.widths[row]) : null;
+    return { row, column, canvas };
   }
 
   move(event) {
@@ -182,8 +183,7 @@ class LayerControls {
         ` of ${done < total ? `${done} of ` : ""}${total} ${part} samples`,
       );
       this.meter.firstChild.style.width = `${100 * share}%`;
-      if (intact && done === total) this.intact = share;
-      this.meter.lastChild.style.left = `${100 * (this.intact ?? share)}%`;
+      this.meter.lastChild.style.left = `${100 * view.network.intact}%`;
     } else {
       const targets = view.app.samples.targets,
         mean = targets.reduce((sum, one) => sum + one, 0) / total;
@@ -202,8 +202,8 @@ class LayerControls {
       words.push(`${view.closed.size} of ${view.numbers.length} layers closed: ${Format.shortened(Format.spans(view.closed), 60)}.`);
     if (view.swaps.length)
       words.push(`Swapped places: ${Format.shortened(view.swaps.map(([one, two]) => `${one} and ${two}`).join("; "), 60)}.`);
-    if (this.intact !== undefined && !intact && task === "classification")
-      words.push(`With all layers open and in order: ${Format.percent(this.intact)}.`);
+    if (!intact && task === "classification")
+      words.push(`With all layers open and in order: ${Format.percent(view.network.intact)}.`);
     this.state.textContent = words.join(" ") || (view.numbers.length ? `All ${view.numbers.length} layers are open.` : "");
     this.undo.disabled = intact;
     if (done === total) this.element.dataset.counted = `${right}/${total}`;

@@ -1,8 +1,9 @@
 "use strict";
-// A panel: one canvas with a row for each layer and a column for each block (or class), drawn sharply at any size.
+// A panel: one canvas with a row for each layer and a column for each block (or class), drawn sharply at any size. Every row fills the
+// width, also that of a layer with fewer blocks.
 
 class Panel {
-  // options: title, help, columns, rows, scale ("gates" or "signed"), plot (a line instead of cells)
+  // options: title, help, columns, rows, widths (cells of each row), scale ("gates" or "signed"), plot (a line, no cells)
   constructor(options) {
     Object.assign(this, { low: 0, high: 1, scale: "gates" }, options);
     this.canvas = make("canvas", { className: "plate" });
@@ -11,6 +12,7 @@ class Panel {
     this.foot = make("p", { className: "foot", textContent: options.help || "" });
     this.element = make("div", { className: `panel ${options.name}` }, this.title, this.canvas, this.foot);
     this.values = null;
+    this.widths = options.widths || Array(this.rows).fill(this.columns);
   }
 
   show(values, low = this.low, high = this.high) {
@@ -42,12 +44,13 @@ class Panel {
     context.save();
     context.fillStyle = "#0d1520";
     context.fillRect(left, top, wide, high);
-    const row = high / this.rows,
-      column = wide / this.columns;
+    const row = high / this.rows;
     if (this.values && this.plot) this.line(context, left, top, wide, high, ratio);
     else if (this.values) {
       context.imageSmoothingEnabled = false;
-      context.drawImage(this.cells, left, top, wide, high);
+      const uniform = this.widths.every((width) => width === this.columns);
+      if (uniform) context.drawImage(this.cells, left, top, wide, high);
+      else this.widths.forEach((width, place) => context.drawImage(this.cells, 0, place, width, 1, left, top + place * row, wide, row));
       if (row >= 6 * ratio) {
         // fine lines between rows
         context.fillStyle = "rgba(13, 21, 32, .55)";
@@ -73,6 +76,7 @@ class Panel {
       context.lineWidth = ratio;
       context.strokeRect(left + 0.5, top + marks.row * row + 0.5, wide - 1, Math.max(row - 1, 1));
       if (marks.column !== null && !this.plot && this.name !== "guess") {
+        const column = wide / this.widths[marks.row];
         context.lineWidth = 2 * ratio;
         context.strokeRect(left + marks.column * column - ratio, top + marks.row * row - ratio, column + 2 * ratio, row + 2 * ratio);
       }

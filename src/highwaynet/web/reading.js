@@ -8,7 +8,8 @@ class Reading {
     this.maps = make("div", { className: "blockmaps", hidden: true });
     this.mind = make("p", { className: "mind" });
     this.most = make("div", { className: "most" });
-    this.below = make("div", { className: "below" }, this.info, this.maps);
+    const roomy = view.rows.some((row) => row.places > 1); // for the maps of a block
+    this.below = make("div", { className: roomy ? "below roomy" : "below" }, this.info, this.maps);
     this.findings = make("div", { className: "findings" }, this.mind, this.most);
   }
 

@@ -149,15 +149,16 @@ class View extends LayerState {
     const name = gated ? "Gates" : "Outputs";
     const signs = "blue: negative · orange: positive";
     const classes = this.input.classes.length;
+    const form = { rows: this.rows.length, columns: network.columns, widths: this.rows.map((row) => row.width) };
     const panel = (key, title, short, brief, options) =>
-      new Panel({ name: key, rows: this.rows.length, columns: network.columns, title: several ? short : title, brief, ...options });
+      new Panel({ name: key, title: several ? short : title, brief, ...form, ...options });
     const own = { scale: gated ? "gates" : "signed", help: gated ? "dark: closed · bright: open" : signs };
     return {
       now: panel("now", `${name}, this input`, name, "This input", own),
       reference: panel("reference", `${name}, on average`, "Average", "Average", own),
       difference: panel("difference", "Difference", "Difference", "Difference", { scale: "signed" }),
       ...(gated && { values: panel("values", "Outputs of the layers", "Outputs", "Outputs", { scale: "signed", help: signs }) }),
-      guess: panel("guess", "Guess after each layer", "Guess", "Guess", { columns: classes || 1, plot: !classes }),
+      guess: panel("guess", "Guess after each layer", "Guess", "Guess", { columns: classes || 1, widths: null, plot: !classes }),
     };
   }
 
@@ -217,7 +218,8 @@ class View extends LayerState {
   }
 
   point(row, column, span = null) {
-    this.cursor = { row, column: column === null ? null : Math.max(0, Math.min(this.network.columns - 1, column)), span };
+    const last = row === null ? 0 : this.rows[row].width - 1;
+    this.cursor = { row, column: column === null ? null : Math.max(0, Math.min(last, column)), span };
     this.draw();
     this.reading.describe();
   }
