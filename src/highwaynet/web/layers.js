@@ -202,8 +202,7 @@ class LayerControls {
       words.push(`${view.closed.size} of ${view.numbers.length} layers closed: ${Format.shortened(Format.spans(view.closed), 60)}.`);
     if (view.swaps.length)
       words.push(`Swapped places: ${Format.shortened(view.swaps.map(([one, two]) => `${one} and ${two}`).join("; "), 60)}.`);
-    if (!intact && task === "classification")
-      words.push(`With all layers open and in order: ${Format.percent(view.network.intact)}.`);
+    if (!intact && task === "classification") words.push(`With all layers open and in order: ${Format.percent(view.network.intact)}.`);
     this.state.textContent = words.join(" ") || (view.numbers.length ? `All ${view.numbers.length} layers are open.` : "");
     this.undo.disabled = intact;
     if (done === total) this.element.dataset.counted = `${right}/${total}`;
@@ -229,7 +228,7 @@ class LayerTable {
       make("summary", { textContent: "The layers as a table" }),
       make(
         "div",
-        { className: "scroll" },
+        { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Layers" },
         make(
           "table",
           {},
@@ -263,7 +262,11 @@ class LayerTable {
         }
         if (view.input.task === "classification")
           cells.push(`${Format.shortened(view.reading.guesses[place].name, 30)} (${Format.percent(view.reading.guesses[place].share)})`);
-        const line = make("tr", {}, ...cells.map((text, at) => make(at ? "td" : "th", { textContent: text, scope: at ? "" : "row" })));
+        const line = make(
+          "tr",
+          {},
+          ...cells.map((text, at) => make(at ? "td" : "th", at ? { textContent: text } : { textContent: text, scope: "row" })),
+        );
         if (view.numbers.length) {
           const box = make("input", { type: "checkbox", checked: view.isClosed(place), disabled: !view.closable(place) });
           box.setAttribute("aria-label", `Close layer ${view.label(place)}`);

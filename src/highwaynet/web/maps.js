@@ -8,7 +8,7 @@ class Panel {
     Object.assign(this, { low: 0, high: 1, scale: "gates" }, options);
     this.canvas = make("canvas", { className: "plate" });
     this.cells = make("canvas", { width: Math.max(this.columns, 1), height: Math.max(this.rows, 1) });
-    this.title = make("h4", { textContent: options.title });
+    this.title = make("h3", { className: "name", textContent: options.title });
     this.foot = make("p", { className: "foot", textContent: options.help || "" });
     this.element = make("div", { className: `panel ${options.name}` }, this.title, this.canvas, this.foot);
     this.values = null;
@@ -101,7 +101,7 @@ class Gutter {
   constructor(rows) {
     this.rows = rows;
     this.canvas = make("canvas", { "aria-hidden": "true" });
-    this.element = make("div", { className: "gutter" }, make("h4", { textContent: "layer" }), this.canvas);
+    this.element = make("div", { className: "gutter" }, make("p", { className: "name", textContent: "layer" }), this.canvas);
   }
 
   draw(height, labels, colour, marks) {
