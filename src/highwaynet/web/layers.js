@@ -7,8 +7,8 @@ class Pointing {
     this.view = view;
     const { plates } = view;
     plates.addEventListener("pointermove", (event) => this.move(event));
-    plates.addEventListener("pointerleave", () => {
-      if (this.first === undefined) view.point(null, null);
+    plates.addEventListener("pointerleave", (event) => {
+      if (this.first === undefined && event.pointerType === "mouse") view.point(null, null); // a finger always leaves
     });
     plates.addEventListener("pointerdown", (event) => this.down(event));
     plates.addEventListener("pointerup", (event) => this.up(event));
