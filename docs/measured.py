@@ -89,11 +89,29 @@ def export_latency() -> str:
     return table(headings, rows)
 
 
+def explore_speed() -> str:
+    """The page in the browser, next to torch."""
+    record = json.loads((RESULTS / "explore-speed.json").read_text())
+    rows = [
+        [
+            f"`{name.partition(',')[0]}`{''.join(name.partition(',')[1:])}",
+            f"{one['answer_ms']:.1f} ms",
+            f"{one['engine_ms']:.1f} ms",
+            f"{one['torch_ms']:.1f} ms",
+            f"{one['first_answer_ms']:.0f} ms",
+            f"{one['megabytes']:.1f} MB",
+        ]
+        for name, one in record["networks"].items()
+    ]
+    return table(["network", "answer", "of it computing", "torch, same gates", "first answer after opening", "page"], rows)
+
+
 TABLES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "shrinking": ("SHRINKING.md", "shrinking.json", shrinking),
     "layer-drop": ("SHRINKING.md", "layer-drop.json", layer_drop),
     "export-latency": ("EXPORT.md", "export-latency.json", export_latency),
     "first-try": ("DATA.md", "first-try.json", first_try),
+    "explore-speed": ("EXPLORE.md", "explore-speed.json", explore_speed),
 }
 """By mark: page, record, and the function that makes the table."""
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from highwaynet.training.objective import Regression as Regression
     from highwaynet.training.several import train_seeds as train_seeds
     from highwaynet.training.watcher import Watcher as Watcher
+    from highwaynet.web.explore import explore as explore
 
 __version__ = "0.1.0"
 
@@ -111,6 +112,7 @@ _HOMES = {
     "build_plan": "networks.build",
     "evaluate": "facade",
     "export": "exporting.export",
+    "explore": "web.explore",
     "inspect": "facade",
     "lesion": "layers.lesion",
     "list_networks": "networks.summaries",
