@@ -170,6 +170,10 @@ class RunSpec(Spec):
             raise ValueError("training.epochs = 0: should be at least 1; only a run with a [start] section can keep its initial weights")
         if self.teacher is not None and self.training.objective is not None:
             raise ValueError(f"teacher.run = {self.teacher.run!r}: the run has a custom objective; omit one of them")
+        if self.teacher is not None and self.teacher.weight_epochs is not None:
+            start, end = self.teacher.span(self.training.epochs)
+            if start >= end:
+                raise ValueError(f"teacher.weight_epochs = {list(self.teacher.weight_epochs)}: the first must come before the second")
         return self
 
     def to_toml(self) -> str:

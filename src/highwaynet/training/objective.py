@@ -29,10 +29,10 @@ class Batch(NamedTuple):
 class BatchLoss(NamedTuple):
     """What an objective returns for one step."""
 
-    outputs: Tensor
-    """Outputs of the network, (samples, outputs); metrics are computed from them."""
+    outputs: Tensor | None
+    """Outputs of the network, (samples, outputs); metrics are computed from them. None if `judges_outputs` is False."""
     loss: Tensor
-    """The mean loss of these outputs, a scalar; it goes into the history."""
+    """The mean loss, a scalar; it goes into the history."""
     minimised: Tensor
     """The scalar whose gradients change the weights; usually the loss."""
 
