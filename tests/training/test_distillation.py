@@ -69,10 +69,7 @@ def reference(student: torch.nn.Module, wise: torch.nn.Module, batch: Batch, *, 
         return powers / powers.sum(1, keepdim=True)
 
     p, q = probabilities(aims / t), probabilities(logits / t)
-    if form == "hinton":
-        distance = t * t * (p * (p / q).log()).sum(1).mean()
-    else:
-        distance = -(p * q.log()).sum(1).mean()
+    distance = t * t * (p * (p / q).log()).sum(1).mean() if form == "hinton" else -(p * q.log()).sum(1).mean()
     right = probabilities(logits)[torch.arange(len(logits)), batch.targets]
     return list(torch.autograd.grad(-right.log().mean() + weight * distance, list(student.parameters())))
 

@@ -24,7 +24,7 @@ SECONDS = 0.5
 """Minimum timed seconds, unless the run ends before."""
 BESIDE = 1.15
 """Factor for the time of an epoch besides its steps: evaluation, saving, start-up."""
-START = {"gate_bias", "init", "init_std"}
+START = {"gate_bias", "init", "init_std", "init_range"}
 """Settings of the initialisation, which do not change the time."""
 
 

@@ -13,8 +13,10 @@ Epoch = Annotated[float, Field(ge=0, le=1_000_000, strict=False)]
 
 
 class TeacherSpec(Spec):
-    """Distillation: the outputs of the network of another run are targets, in addition to those of the data. With hints, a first stage
-    trains the lower layers to predict a hidden layer of the teacher (Romero et al. 2014)."""
+    """Distillation: the outputs of the network of another run are targets, in addition to those of the data.
+
+    With hints, a first stage trains the lower layers to predict a hidden layer of the teacher (Romero et al. 2014).
+    """
 
     _section: ClassVar[str] = "teacher."
 
@@ -42,8 +44,8 @@ class TeacherSpec(Spec):
     it changes over the whole run."""
 
     hints: Annotated[str, Field(pattern=r"^[1-9]\d{0,5}:[1-9]\d{0,5}$")] | None = None
-    """Train in two stages with a hint: two layers as `highway networks NAME` numbers them, student:teacher, for instance 6:2. The first
-    stage is a run of its own, in a folder next to that of the second one, which starts with its weights."""
+    """Train in two stages with a hint. The first stage is a run of its own, in a folder next to that of the second one, which starts with
+    its weights. How to write it: two layers as `highway networks NAME` numbers them, STUDENT:TEACHER, for instance 6:2."""
 
     hint_epochs: Annotated[float, Field(gt=0, le=1_000_000, strict=False)] | None = None
     """Epochs of the first stage, or below 1 a share of those of the second; by default as many as of the second."""
