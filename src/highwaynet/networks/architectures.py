@@ -134,19 +134,19 @@ def _mnist_maxout(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
 
 
 def _teacher(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
-    drop = _dropouts(spec)
+    drop, (first, second, third) = _dropouts(spec), spec.preset.channels
     return [
         next(drop),
-        _maxout(spec, 96, 8, padding=4),
+        _maxout(spec, first, 8, padding=4),
         Pooling("max", 4, 2),
         next(drop),
-        _maxout(spec, 192, 8, padding=3),
+        _maxout(spec, second, 8, padding=3),
         Pooling("max", 4, 2),
         next(drop),
-        _maxout(spec, 192, 5, padding=2),
+        _maxout(spec, third, 5, padding=2),
         Pooling("max", 2, 2),
         next(drop),
-        _dense_layer(spec, 500, pieces=5),
+        _dense_layer(spec, spec.preset.head_units, pieces=5),
         _uniform_head(spec, outputs),
     ]
 
