@@ -16,7 +16,7 @@ import typer
 from highwaynet import load
 from highwaynet.cli.main import app
 from highwaynet.experiments.claim_records import load_claim, load_plan
-from highwaynet.experiments.pool import key_of
+from highwaynet.experiments.keys import key_of
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import judged, stored_evidence
 from highwaynet.experiments.specs import FIRST_SEED

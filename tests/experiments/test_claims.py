@@ -23,7 +23,7 @@ from highwaynet.experiments.claims import (
     times,
     with_seeds,
 )
-from highwaynet.experiments.pool import key_of
+from highwaynet.experiments.keys import key_of
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.report_2016 import CHOSEN, places
 from highwaynet.experiments.specs import FIRST_SEED, runs_of_study

@@ -10,7 +10,8 @@ import pytest
 
 from highwaynet.base.errors import InputError
 from highwaynet.experiments.claims import Run
-from highwaynet.experiments.pool import Pool, has_ended, key_of
+from highwaynet.experiments.keys import key_of
+from highwaynet.experiments.pool import Pool, has_ended
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.spec import RunSpec, with_training
 from support import small_spec
