@@ -27,11 +27,10 @@ METHODS = {
 DISTILLATION: dict[str, Any] = {"form": "fitnets", "temperature": 3.0, "weight": 4.0, "final_weight": 1.0}
 """The temperature and the weights of the FitNets; the weight falls over the whole run."""
 HOW = "mean test accuracy over the seeds, each with the learning rate of the grid that has the highest mean validation accuracy"
-Networks = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Setting:
+class RaceSetting:
     """A race at one scale."""
 
     data: dict[str, Any]
@@ -206,7 +205,7 @@ def _drawer(name: str, numbers: Mapping[str, float]) -> Callable[["Evidence"], M
 def race(
     name: str,
     title: str,
-    settings: Mapping[Scale, Setting],
+    settings: Mapping[Scale, RaceSetting],
     notes: Mapping[Scale, str],
     *,
     numbers: Mapping[str, float] | None = None,
@@ -235,7 +234,7 @@ def race(
 
 
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "batch_size": 128, "decay": 0.1}
-_DENSE = Setting(
+_DENSE = RaceSetting(
     data={"name": "mnist", "validation": 0.1},
     teacher={"name": "fc-plain", "depth": 3, "width": 200, "activation": "relu"},
     student={"name": "fc-plain", "depth": 20, "width": 36},
@@ -246,7 +245,7 @@ _DENSE = Setting(
     teacher_rate=0.05,
     training=_SGD,
 )
-_TINY = Setting(
+_TINY = RaceSetting(
     data={"name": "digits"},
     teacher={"name": "fc-plain", "depth": 3, "width": 40, "activation": "relu"},
     student={"name": "fc-plain", "depth": 6, "width": 14},
@@ -270,7 +269,7 @@ RACE_DENSE = race(
     seen="three runs of 2 epochs with seed 0: the teacher, the thin network alone, and with hints and another form of distillation",
 )
 
-_MAXOUT = Setting(
+_MAXOUT = RaceSetting(
     data={"name": "mnist", "validation": 0.1},
     teacher={"name": "mnist-maxout"},
     student={"name": "mnist-fitnet"},
@@ -294,7 +293,7 @@ RACE_MAXOUT = race(
     numbers={"teacher": 99.45, "plain": 98.10, "distilled": 99.35, "hinted": 99.49, "highway": 99.40},
 )
 
-_CIFAR = Setting(
+_CIFAR = RaceSetting(
     data={"name": "cifar-10", "validation": 0.2},
     teacher={"name": "maxout-teacher-half"},
     student={"name": "fitnet-a"},
@@ -305,7 +304,7 @@ _CIFAR = Setting(
     teacher_rate=0.02,
     training={"recipe": "quick", "batch_size": 100},
 )
-_CIFAR_WHOLE = Setting(
+_CIFAR_WHOLE = RaceSetting(
     data=_CIFAR.data,
     teacher={"name": "maxout-teacher"},
     student=_CIFAR.student,
