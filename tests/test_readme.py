@@ -116,7 +116,8 @@ def demo_table() -> str:
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_python_runs(block: str) -> None:
+def test_python_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(compile(block, "page", "exec"), names)
     assert len(names) > 2
