@@ -92,10 +92,10 @@ def test_networks_lists_what_is_asked_for(highway: Highway) -> None:
         assert result.returncode == 0, result.stderr
         return [row["label"] for row in json.loads(result.stdout)["networks"]]
 
-    assert "highway-a (dense)" in listed()
+    assert "highway-a (dense head)" in listed()
     assert not any("dense" in name for name in listed("--set", "network.head=gap"))
-    assert "highway-b (gap, released)" in listed("--variant", "released")
-    assert "highway-a (gap)" not in listed("--variant", "released")
+    assert "highway-b (gap head, released)" in listed("--variant", "released")
+    assert "highway-a (gap head)" not in listed("--variant", "released")
     assert [name for name in listed("--variant", "2016") if "resnet" in name] == [
         "resnet-20 (2016)",
         "resnet-32 (2016)",

@@ -164,11 +164,9 @@ def test_plan_says_what_it_takes_and_writes_nothing(highway: Highway, tmp_path: 
     assert result.returncode == 0, result.stderr
     assert "runs: 12\n" in result.stdout
     assert "  2 × 20-layer plain on digits, epochs: 4\n" in result.stdout
-    assert "rule: 100 layers: the lowest training loss of highway-100 is at least 100 times below that of plain-100\n" in result.stdout
+    assert "at scale smoke nothing is judged\n" in result.stdout
+    assert "100" not in result.stdout, "depths that are not run"
     assert re.search(r"this takes about \d+ (s|minutes) here with 2 runs at a time\n$", result.stdout)
-    result = highway("reproduce", "convergence", "--scale", "smoke", "--plan")
-    assert result.stdout.count("rule: ") == 1, "four rules have the same text"
-    assert "rule: 10 layers; 20 layers; 50 layers; 100 layers: the median" in result.stdout
     assert not list(tmp_path.iterdir())
     reproduce_command("thousand", scale="smoke", plan=True, as_json=True, workers=1, out=tmp_path / "out")
     answer = json.loads(capsys.readouterr().out)

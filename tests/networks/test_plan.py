@@ -79,7 +79,7 @@ def test_titles_say_how_many_layers_are_left() -> None:
     plan = plan_of(dense, (4,), 2)
     assert title_of(dense, plan) == "7-layer highway"
     assert title_of(dense, plan.without([1, 2])) == "5-layer highway"
-    assert title_of(conv, plan_of(conv, (3, 32, 32), 10).without([1])) == "highway-a (dense), 10 of 11 layers"
+    assert title_of(conv, plan_of(conv, (3, 32, 32), 10).without([1])) == "highway-a (dense head), 10 of 11 layers"
 
 
 def test_tables_come_from_plans() -> None:

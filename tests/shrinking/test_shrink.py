@@ -90,6 +90,7 @@ def test_keep_and_speed_up(deep: RunDirectory, tmp_path: Path, monkeypatch: pyte
     assert len(record.removed) == 5, "9 / 4 is the first factor of at least 2"
     with pytest.raises(InputError, match=r"--speed-up 10: without any of its 8 removable layers the network is 9\.0 times faster"):
         shrunk(deep, tmp_path / "faster", speed_up=10)
+    assert not (tmp_path / "faster").exists()
 
 
 def test_without_healing_the_network_is_the_large_one_without_layers(deep: RunDirectory, tmp_path: Path) -> None:
@@ -177,6 +178,8 @@ def test_latencies_take_turns(deep: RunDirectory) -> None:
 def test_the_command(deep: RunDirectory, tmp_path: Path, highway: Highway) -> None:
     plan = highway("shrink", deep.path, "--keep", 3, "--plan", cwd=tmp_path)
     assert "8 layers can be removed" in plan.stdout
+    assert "healing: about 1 run of 5 epochs\n" in plan.stdout
+    assert re.search(r"training: \d+ s at most", plan.stdout)
     assert not deep.path.with_name("run-small").exists()
     out = tmp_path / "small"
     done = highway("shrink", deep.path, "--keep", 3, "--heal-epochs", 1, "--samples", 200, "--out", out, cwd=tmp_path)
@@ -220,6 +223,7 @@ def test_a_finished_result_is_not_computed_again(deep: RunDirectory, tmp_path: P
 def test_nothing_removed_is_the_network_itself(deep: RunDirectory, tmp_path: Path) -> None:
     record = shrunk(deep, tmp_path / "small", keep=8, heal_epochs=3)
     assert record.healed[0].test == record.intact_test
+    assert record.answer.startswith("All 8 layers are kept, as asked: test accuracy stays at ")
     assert evaluate(tmp_path / "small" / "network") == evaluate(deep.path)
 
 

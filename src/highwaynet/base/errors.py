@@ -5,8 +5,8 @@ from difflib import SequenceMatcher
 
 from highwaynet.base.text import either
 
-CLOSE, MOST = 0.65, 3
-"""How similar a suggestion must be (1 is equal), and how many equally similar names are suggested at most."""
+CLOSE, NEAR, MOST = 0.65, 0.08, 4
+"""How similar a suggestion must be (1 is equal), how much less similar than the best one, and how many are suggested at most."""
 
 
 class HighwayError(Exception):
@@ -44,12 +44,15 @@ def unknown(what: str, value: str, allowed: Iterable[str]) -> InputError:
 
 
 def closest(value: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are closest to a misspelt one; empty if none is close, or if too many are equally close.
+    """Return the names that are closest to a misspelt one; empty if none is close, or if too many are about equally close.
 
-    >>> closest("higway", ["highway-a", "highway-b", "resnet-20"]), closest("HIGHWAY-A", ["highway-a"]), closest("lstm", ["highway-a"])
-    (['highway-a', 'highway-b'], ['highway-a'], [])
+    >>> closest("higway", ["fc-highway", "highway-a", "highway-b", "resnet-20"])
+    ['highway-a', 'highway-b', 'fc-highway']
+    >>> closest("HIGHWAY-A", ["highway-a", "highway-b"]), closest("lstm", ["highway-a"])
+    (['highway-a'], [])
     """
     shares = {name: SequenceMatcher(None, name.lower(), value.lower()).ratio() for name in names}
     best = max(shares.values(), default=0.0)
-    near = [name for name, share in shares.items() if share == best]
+    least = best - NEAR if best < 1 else best
+    near = sorted((name for name, share in shares.items() if share >= least), key=lambda name: -shares[name])
     return near if best >= CLOSE and len(near) <= MOST else []

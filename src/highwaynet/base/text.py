@@ -22,6 +22,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f}\u00a0%"
 
 
+def with_count(number: int, thing: str) -> str:
+    """Return a count with its noun, in the plural unless it is 1.
+
+    >>> with_count(1, "layer"), with_count(60_000, "sample")
+    ('1 layer', '60,000 samples')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def quantity_text(value: float) -> str:
     """Format a quantity in its own unit: four significant digits, and all digits before the decimal point.
 

@@ -9,6 +9,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from highwaynet.base.errors import HighwayError, unknown
+from highwaynet.base.text import quantity_text
 from highwaynet.cli.commands import Commands
 from highwaynet.cli.flags import texts_of, with_flags
 from highwaynet.cli.output import console, messages, print_json, print_table
@@ -162,7 +163,8 @@ def describe_command(
         print_table(columns, [[name, *(f"{counts[part][name]:,}" for part in counts)] for name in record.class_names])
     else:
         console.print(
-            f"target {record.target_name!r}: mean {record.target_mean:.4g}, standard deviation {record.target_std:.4g} (training samples)"
+            f"target {record.target_name!r}: mean {quantity_text(record.target_mean)}, "
+            f"standard deviation {quantity_text(record.target_std)} (training samples)"
         )
 
 

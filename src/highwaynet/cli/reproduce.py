@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from highwaynet.experiments.runner import Standing
 
 OUT = Path("reproduce")
-NOT_JUDGED = "the rules are written for scale laptop, with its networks and data; at scale smoke they are shown, but not judged"
+NOT_JUDGED = "the rules are written for the networks and data of scale laptop; at scale smoke nothing is judged"
 PLAIN_LINES = 30.0
 """Without a terminal, minimum seconds between two lines."""
 
@@ -131,8 +131,8 @@ def _show_plan(job: "Job") -> None:
     names: dict[str, list[str]] = {}
     for rule in job.claim.rules:
         names.setdefault(rule.text, []).append(rule.name)
-    smoke = [NOT_JUDGED] if job.scale == "smoke" else []
-    for line in [*_introduction(job), *smoke, *(f"rule: {'; '.join(same)}: {text}" for text, same in names.items())]:
+    rules = [f"rule: {'; '.join(same)}: {text}" for text, same in names.items()]
+    for line in [*_introduction(job), *([NOT_JUDGED] if job.scale == "smoke" else rules)]:
         console.print(line, soft_wrap=True)
 
 

@@ -32,7 +32,7 @@ def runs_command(
 
     States: running; finished; interrupted by Ctrl-C or SIGTERM; stopped by anything else, such as a kill or a full disk; diverged, if the
     loss was no longer finite. The columns train and val. are about the training data, measured while the weights change, and about the
-    validation data, at the end of the last epoch.
+    validation data, at the end of an epoch: the one whose weights other commands use (column of), or else the last one.
 
     Example: highway runs runs/
     """
@@ -57,7 +57,8 @@ def _print_runs(runs: list["RunSummary"], folder: Path) -> None:
     """Print the table; columns that no run has a value for, and on narrow screens some others, are left out."""
     width, rows = console.width, [_cells(run, folder) for run in runs]
     metrics = METRICS if width >= 100 else SHORT
-    shown = ["run", "state", *(["network", "data"] if width >= 140 else []), "epoch"]
+    others = any(run.answer and run.last and run.answer.epoch != run.last.epoch for run in runs)
+    shown = ["run", "state", *(["network", "data"] if width >= 140 else []), "epoch", *(["of"] if others else [])]
     shown += [heading for metric in metrics for heading in _headings(metric) if any(row[heading] for row in rows)]
     shown += ["time"] if width >= 80 else []
     sides = {"run": "left", "state": "whole", "network": "whole", "data": "left"}
@@ -71,7 +72,7 @@ def _headings(metric: str) -> tuple[str, str]:
 
 def _cells(run: "RunSummary", folder: Path) -> dict[str, str]:
     """Return what a line has, by heading."""
-    last, (minutes, seconds) = run.last, divmod(round(run.seconds), 60)
+    last, measured, (minutes, seconds) = run.last, run.answer or run.last, divmod(round(run.seconds), 60)
     name = str(Path(run.run).relative_to(folder)) if Path(run.run) != folder else run.run
     cells = {
         "run": name,
@@ -79,8 +80,9 @@ def _cells(run: "RunSummary", folder: Path) -> dict[str, str]:
         "network": run.network,
         "data": run.data,
         "epoch": f"{last.epoch if last else 0}/{run.epochs}",
+        "of": str(measured.epoch) if measured else "",
     }
     for metric, text in METRICS.items():
-        for heading, found in zip(_headings(metric), (last.train, last.validation) if last else (None, None), strict=True):
+        for heading, found in zip(_headings(metric), (measured.train, measured.validation) if measured else (None, None), strict=True):
             cells[heading] = text(found) if found else ""
     return cells | {"time": f"{minutes}:{seconds:02}"}

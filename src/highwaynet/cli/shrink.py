@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from highwaynet.base.specs import help_for, validated
+from highwaynet.base.text import with_count
 from highwaynet.cli.asking import need_figures, progress_bar
 from highwaynet.cli.data import DATA_ROOT, JSON, use_data_root
 from highwaynet.cli.output import console, print_json
@@ -111,15 +112,18 @@ def _plan(job: "Shrinking") -> list[str]:
     samples = min(settings.samples, job.study.count("train"))
     runs = max(1, (layers + 1).bit_length() if settings.loss_of is not None else 1) + settings.seeds - 1
     seconds = job.study.run.read_seconds() / max(1, job.study.run.epochs_written)
+    total = runs * settings.heal_epochs * seconds
     lines = [
         f"{job.study.title} of {job.study.run.path}: {layers} layers can be removed",
         f"aim: {aim}",
         *([SLOW] if layers > MOST_FOR_GREEDY and settings.criterion == "greedy" else []),
         f"ranking: all criteria on {samples:,} training samples; layers are removed by {settings.criterion}",
         f"removed layers are {'replaced by affine maps' if settings.replace else 'dropped'}",
-        f"healing: about {runs} runs of {settings.heal_epochs} epochs, each about {settings.heal_epochs * seconds:.0f} s or less",
+        f"healing: about {with_count(runs, 'run')} of {with_count(settings.heal_epochs, 'epoch')}",
     ]
     if settings.from_scratch:
         epochs = job.scratch_spec((), spec.seed).training.epochs
-        lines.append(f"from scratch: {settings.seeds} runs of {epochs} epochs, each about {epochs * seconds:.0f} s or less")
-    return [*lines, f"result: {job.out}"]
+        lines.append(f"from scratch: {with_count(settings.seeds, 'run')} of {with_count(epochs, 'epoch')}")
+        total += settings.seeds * epochs * seconds
+    time = f"{max(1, round(total))} s" if total < 120 else f"{round(total / 60)} minutes"
+    return [*lines, f"training: {time} at most, at the speed of the run; ranking comes in addition", f"result: {job.out}"]

@@ -20,16 +20,19 @@ def write_page(job: "Shrinking", record: "ShrinkRecord") -> Path:
     curves = job.curves(lambda title: None)
     word = "accuracy" if record.intact_test.accuracy is not None else "R²"
     part = "validation" if curves.part == "validation" else "training"
-    shown: dict[str, list[float]] = {curve.criterion: [score.percent for score in curve.scores] for curve in curves.curves}
     unhealed = [(one.kept, one.unhealed.percent) for one in record.tried if one.unhealed is not None]
     healed = [(one.kept, one.selection.percent) for one in (*record.tried, *record.healed)]
     scratch = [(one.kept, one.selection.percent) for one in record.scratch]
     axis = f"{part} {word}, %"
+    shown = {
+        axis: {curve.criterion: [score.percent for score in curve.scores] for curve in curves.curves},
+        f"{part} loss": {curve.criterion: [score.loss for score in curve.scores] for curve in curves.curves},
+    }
     gone = "replaced by affine maps" if record.healed[0].spans else "removed"
     figures = [
         (
             "Removing layers, by every criterion",
-            draw_removal(shown, record.settings.criterion, len(record.removed), axis),
+            draw_removal(shown, record.settings.criterion, len(record.removed)),
             f"Without further training, on {part} samples. The thick line is the criterion that was used; the dashed line marks "
             "the network that is left.",
         ),

@@ -160,8 +160,8 @@ def _grid_headline(evidence: "Evidence") -> str:
 
 def _grid_draw(name: str) -> Callable[["Evidence"], Mapping[str, tuple["Figure", str]]]:
     def draw(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
+        from highwaynet.base.text import with_count as number_of
         from highwaynet.figures.comparison_plot import draw_grid
-        from highwaynet.figures.findings import with_count as number_of
 
         pairs = list(product(INITS, ACTIVATIONS))
         losses = np.array([[statistics.median(_ends(evidence, *pair, bias) or [math.inf]) for bias in BIASES] for pair in pairs])

@@ -9,7 +9,8 @@ from highwaynet.analysis.analysis_records import AnalysisRecord, DeletionsRecord
 from highwaynet.analysis.mistakes_record import MistakesRecord
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import write_atomically
-from highwaynet.figures.findings import samples_text, with_count
+from highwaynet.base.text import with_count
+from highwaynet.figures.findings import samples_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from highwaynet.analysis.analysis_records import (
     RoutingRecord,
 )
 from highwaynet.base.arrays import Numbers
-from highwaynet.base.text import loss_text, percent, quantity_text
+from highwaynet.base.text import loss_text, percent, quantity_text, with_count
 from highwaynet.runs.run_records import Score
 
 PART_NAMES = {"train": "training", "validation": "validation", "test": "test"}
@@ -44,15 +44,6 @@ def number_text(value: float) -> str:
     ('−2', '0.0346')
     """
     return f"{value:.3g}".replace("-", "−")
-
-
-def with_count(number: int, thing: str) -> str:
-    """Return a count with its noun, in the plural unless it is 1.
-
-    >>> with_count(1, "layer"), with_count(60_000, "sample")
-    ('1 layer', '60,000 samples')
-    """
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def samples_text(record: AnalysisRecord) -> str:

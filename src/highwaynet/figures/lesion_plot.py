@@ -10,8 +10,9 @@ from matplotlib.colors import LogNorm
 from matplotlib.lines import Line2D
 
 from highwaynet.analysis.analysis_records import DeletionsRecord, DepthRecord, LesionsRecord, PairsRecord
+from highwaynet.base.text import with_count
 from highwaynet.figures.curves import SMALLEST
-from highwaynet.figures.findings import PART_NAMES, with_count
+from highwaynet.figures.findings import PART_NAMES
 from highwaynet.figures.style import COLOURS, WIDTH, Figure, Values, colour_bar, count_ticks, finite, heat_map, house_style, log_scale
 from highwaynet.runs.run_records import Score
 

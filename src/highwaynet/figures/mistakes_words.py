@@ -3,8 +3,8 @@
 import numpy as np
 
 from highwaynet.analysis.mistakes_record import Mistake, MistakesRecord
-from highwaynet.base.text import percent, quantity_text
-from highwaynet.figures.findings import PART_NAMES, samples_text, with_count
+from highwaynet.base.text import percent, quantity_text, with_count
+from highwaynet.figures.findings import PART_NAMES, samples_text
 from highwaynet.figures.fragments import table, thumbnails
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from highwaynet.base.text import with_count
 from highwaynet.figures.curves import SMALLEST
-from highwaynet.figures.findings import with_count
 from highwaynet.figures.settings_plot import draw_settings
 from highwaynet.figures.style import COLOURS, DASHES, KIND_COLOURS, WIDTH, Figure, Values, house_style, kind_styles, log_scale
 from highwaynet.search.results import ConfigurationResult, StudyResult, TrialResult

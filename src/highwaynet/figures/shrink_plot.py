@@ -11,27 +11,28 @@ Points = Sequence[tuple[int, float]]
 """(layers kept, accuracy in percent)."""
 
 
-def draw_removal(curves: Mapping[str, Sequence[float]], chosen: str, removed: int, what: str) -> Figure:
-    """Draw the metric after removing 0, 1, 2, … layers, for each criterion, without further training.
+def draw_removal(panels: Mapping[str, Mapping[str, Sequence[float]]], chosen: str, removed: int) -> Figure:
+    """Draw metric and loss after removing 0, 1, 2, … layers, for each criterion, without further training.
 
     Args:
-        curves: Metric in percent by number of removed layers, by criterion.
+        panels: What is drawn, by the name of its axis: values by number of removed layers, by criterion. The last one is the loss.
         chosen: The criterion that was used.
         removed: How many layers were removed in the end.
-        what: What the metric is, for the axis.
     """
     with house_style():
-        figure = Figure(figsize=(WIDTH, 4.2))
-        axes = figure.subplots()
-        styles = cycle([(colour, dashes) for dashes in DASHES for colour in COLOURS])
-        for (name, values), (colour, dashes) in zip(curves.items(), styles, strict=False):
-            width, front = (2.4, 3) if name == chosen else (1.1, 2)
-            axes.plot(range(len(values)), values, color=colour, linestyle=dashes, linewidth=width, zorder=front, label=name)
-        axes.axvline(removed, color="#555555", linewidth=0.9, linestyle=(0, (4, 2)))
-        axes.set_xlabel("removed layers, without further training")
-        axes.set_ylabel(what)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-        figure.legend(loc="outside upper center", ncols=3)
+        figure = Figure(figsize=(WIDTH, 1.2 + 2.7 * len(panels)))
+        rows = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
+        for axes, (what, curves) in zip(rows, panels.items(), strict=True):
+            styles = cycle([(colour, dashes) for dashes in DASHES for colour in COLOURS])
+            for (name, values), (colour, dashes) in zip(curves.items(), styles, strict=False):
+                width, front = (2.4, 3) if name == chosen else (1.1, 2)
+                axes.plot(range(len(values)), values, color=colour, linestyle=dashes, linewidth=width, zorder=front, label=name)
+            axes.axvline(removed, color="#555555", linewidth=0.9, linestyle=(0, (4, 2)))
+            axes.set_ylabel(what)
+        rows[-1].set_yscale("log")
+        rows[-1].set_xlabel("removed layers, without further training")
+        rows[-1].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        figure.legend(*rows[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
         return figure
 
 

@@ -82,8 +82,8 @@ class NetworkSpec(Spec):
 
     @property
     def label(self) -> str:
-        """The name, with head and variant if they distinguish it from others of this name, for instance highway-a (gap)."""
-        extras: list[str] = [self.head] if self.head is not None and "head" in self.preset.settings else []
+        """The name, with head and variant if they distinguish it from others of this name, for instance highway-a (gap head)."""
+        extras: list[str] = [f"{self.head} head"] if self.head is not None and "head" in self.preset.settings else []
         extras += [self.variant] if self.variant is not None and self.variant != next(iter(self.preset.origins)) else []
         return self.name + (f" ({', '.join(extras)})" if extras else "")
 

@@ -15,6 +15,8 @@ from highwaynet.runs.spec import SPEC
 State = Literal["finished", "running", "interrupted", "diverged", "stopped", "damaged"]
 DEEPEST = 4
 """How many levels of folders are searched."""
+SHRUNK = "shrink.json"
+"""A folder with this file is a result of `highway shrink`: of its runs, only the network that is left is listed."""
 
 
 class RunSummary(Spec):
@@ -34,6 +36,8 @@ class RunSummary(Spec):
     """Number of epochs in its settings."""
     last: EpochRecord | None = None
     """The last finished epoch."""
+    answer: EpochRecord | None = None
+    """The epoch whose weights are used by other commands; None if the run has not finished."""
     seconds: float = 0.0
     """Time of its finished epochs."""
     problem: str | None = None
@@ -50,6 +54,8 @@ def find_runs(folder: Path) -> list[RunSummary]:
 def _run_folders(folder: Path, deepest: int) -> Iterator[Path]:
     if (folder / SPEC).is_file():
         yield folder
+    elif (folder / SHRUNK).is_file():
+        yield from _run_folders(folder / "network", 0)
     elif deepest:
         for inner in folder.iterdir():
             if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
@@ -72,10 +78,16 @@ def summarise(path: Path) -> RunSummary:
             seed=spec.seed,
             epochs=spec.training.epochs,
             last=history[-1] if history else None,
+            answer=history[epoch - 1] if (epoch := _answering_epoch(run)) else None,
             seconds=run.read_seconds(),
         )
     except InputError as error:
         return RunSummary(run=str(path), state="damaged", problem=str(error))
+
+
+def _answering_epoch(run: RunDirectory) -> int:
+    """Return the epoch whose weights are the run's answer; 0 if it has not finished."""
+    return run.checkpoints.record(run.resolve(run.answer)).epoch if run.finished else 0
 
 
 def _state(run: RunDirectory) -> State:

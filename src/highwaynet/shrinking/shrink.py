@@ -118,6 +118,11 @@ class Shrinking:
         stored = _Stored(run=str(self.study.run.path.resolve()), fingerprint=self.study.run.fingerprint(), settings=self.settings)
         write_atomically(self.out / SETTINGS, stored.model_dump_json(indent=2) + "\n")
 
+    def abandon(self) -> None:
+        """Remove the folder again if nothing was trained yet."""
+        if self._only_begun():
+            shutil.rmtree(self.out)
+
     def curves(self, show: Announce) -> RemovalCurves:
         """Compute the removal curves, or read them if they are there."""
         path = self.out / CURVES
@@ -269,6 +274,7 @@ class _Work:
         if factor == 1:
             return 0
         if (fastest := self._speed(network, most)) < factor:
+            self._job.abandon()
             raise InputError(
                 f"--speed-up {factor:g}: without any of its {most} removable layers the network is {fastest:.1f} times faster; choose less"
             )
@@ -337,23 +343,39 @@ def _count(path: Path, layers: int) -> int:
 def answer(record: ShrinkRecord) -> str:
     """Return the result in one sentence."""
     kept = record.layers - len(record.removed)
-    word = "accuracy" if record.intact_test.accuracy is not None else "R²"
+    if not record.removed:
+        lost, metric = record.settings.loss_of, _word(record)
+        why = "as asked" if lost is None else f"because fewer lose more than {lost:g} points of validation {metric}"
+        return f"All {record.layers} layers are kept, {why}: test {metric} stays at {record.intact_test.percent:.2f} %."
     small, large = mean_test(record.healed), record.intact_test.percent
     slow, fast = record.milliseconds[BATCHES[-1]]
     speed = f"{slow / fast:.1f} times faster" if slow >= fast else f"{fast / slow:.1f} times slower"
     start = (
         f"{kept} of {record.layers} layers are enough" if record.settings.loss_of is not None else f"With {kept} of {record.layers} layers"
     )
-    text = f"{start}: test {word} {small:.2f} % instead of {large:.2f} %, {speed}"
+    mean = f" (mean of {len(record.healed)} seeds; the stored network has seed {record.healed[0].seed})" if len(record.healed) > 1 else ""
+    text = f"{start}: test {_word(record)} {small:.2f} % instead of {large:.2f} %{mean}, {speed}"
     if record.settings.speed_up is not None and slow / fast < record.settings.speed_up:
         text += f" in the last measurement (asked for {record.settings.speed_up:g}; times vary with what else the machine does)"
     if not record.scratch:
         return f"{text}."
     fresh = mean_test(record.scratch)
     what = "a network with as many layers" if any(not span.merged for span in record.healed[0].spans) else "the same network"
-    if fresh > small:
+    if fresh - small > noise(record):
         return f"{text}. Trained from scratch, {what} is better: {fresh:.2f} %."
+    if fresh > small:
+        return f"{text}. Trained from scratch, {what} is about as good: {fresh:.2f} %, which so few test samples cannot tell apart."
     return f"{text}. Trained from scratch, {what} reaches {fresh:.2f} %."
+
+
+def _word(record: ShrinkRecord) -> str:
+    return "accuracy" if record.intact_test.accuracy is not None else "R²"
+
+
+def noise(record: ShrinkRecord) -> float:
+    """Return the standard error of an accuracy on the test samples, in points; 0 for regressions."""
+    share = record.intact_test.accuracy
+    return 0.0 if share is None else 100 * math.sqrt(share * (1 - share) / record.intact_test.samples)
 
 
 def mean_test(candidates: tuple[Candidate, ...]) -> float:
