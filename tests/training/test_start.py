@@ -26,7 +26,7 @@ from highwaynet import (
     load,
     train,
 )
-from highwaynet.experiments.pool import key_of
+from highwaynet.experiments.keys import key_of
 from highwaynet.runs.directory import RunDirectory
 
 Run = Callable[..., RunDirectory]

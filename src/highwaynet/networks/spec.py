@@ -42,11 +42,14 @@ class NetworkSpec(Spec):
     """Activation of the block state H: tanh, relu, sigmoid or identity. By default tanh in dense and relu in convolutional networks."""
 
     init: Annotated[Init, Mark.VARIES] = "glorot-uniform"
-    """Initialisation of the weights: glorot-uniform, glorot-normal, he, orthogonal or normal. By default he for relu, otherwise
+    """Initialisation of the weights: glorot-uniform, glorot-normal, he, orthogonal, normal or uniform. By default he for relu, otherwise
     glorot-uniform."""
 
     init_std: Annotated[float, Field(gt=0)] | None = None
     """Standard deviation of the zero-mean initial weights; only for init = normal (default 0.05)."""
+
+    init_range: Annotated[float, Field(gt=0)] | None = None
+    """The initial weights are uniform between ± this number; only for init = uniform (default 0.05)."""
 
     gate_bias: Annotated[float, Field(ge=-1000, le=1000)] | Literal["auto"] | None = None
     """Initial value b_T of the transform gate biases: a number, or auto, which follows from the depth. Highway networks only."""
@@ -112,8 +115,11 @@ class NetworkSpec(Spec):
             filled |= {"variant": next(iter(preset.origins)), "depth": preset.layers}
         filled |= next((own for variant, own in preset.by_variant.items() if variant == given.get("variant")), {})
         activation = given.get("activation", filled.get("activation"))
-        filled |= {"init": "he" if activation == "relu" else "glorot-uniform"}
+        filled = {"init": "he" if activation == "relu" else "glorot-uniform"} | filled
+        if given.get("init") not in {None, filled["init"]}:
+            filled.pop("init_range", None)
         filled |= {"init_std": 0.05} if given.get("init") == "normal" else {}
+        filled |= {"init_range": 0.05} if given.get("init") == "uniform" else {}
         return filled | given
 
     @model_validator(mode="after")
@@ -121,6 +127,8 @@ class NetworkSpec(Spec):
         self._check_applicable()
         if self.init_std is not None and self.init != "normal":
             raise ValueError(f"network.init_std = {self.init_std}: applies only to init = 'normal', not to {self.init!r}")
+        if self.init_range is not None and self.init != "uniform":
+            raise ValueError(f"network.init_range = {self.init_range}: applies only to init = 'uniform', not to {self.init!r}")
         if self.depth * (self.width or 0) ** 2 > MAX_PARAMETERS:
             raise ValueError(f"network.depth = {self.depth} with network.width = {self.width}: more than 2³¹ weights; reduce one")
         return self

@@ -17,19 +17,24 @@ class Tally:
         record: Describes the data: the task, and the scale of the target.
         sums: Sums to continue from, as `sums()` returns them.
         squared_error: For regression, whether the loss is the mean squared error, from which RMSE and R² then follow.
+        outputs: Whether there are outputs, from which metrics follow; otherwise only the loss is summed.
     """
 
-    def __init__(self, record: DataRecord, sums: tuple[float, ...] = (0.0,) * 5, *, squared_error: bool = True) -> None:
-        self._record, self._squared_error = record, squared_error
+    def __init__(
+        self, record: DataRecord, sums: tuple[float, ...] = (0.0,) * 5, *, squared_error: bool = True, outputs: bool = True
+    ) -> None:
+        self._record, self._squared_error, self._outputs = record, squared_error, outputs
         self._samples = int(sums[0])
         # Σ loss; correct answers, or Σ squared errors if the loss is another one; Σ y and Σ y² of the targets
         self._sums = torch.tensor(sums[1:], dtype=torch.float64)
 
-    def add(self, loss: Tensor, outputs: Tensor, targets: Tensor) -> None:
+    def add(self, loss: Tensor, outputs: Tensor | None, targets: Tensor) -> None:
         """Add a batch whose mean loss is `loss`."""
         self._samples += len(targets)
         self._sums = self._sums.to(loss.device)
         self._sums[0] += loss.detach().double() * len(targets)
+        if outputs is None:
+            return
         if self._record.task == "classification":
             self._sums[1] += (outputs.detach().argmax(1) == targets).sum()
         else:
@@ -52,6 +57,8 @@ class Tally:
         samples, loss, correct, total, squares = world.total(self.sums()).tolist()
         count = max(samples, 1)
         loss = loss / count
+        if not self._outputs:
+            return Score(loss=loss, samples=int(samples))
         if self._record.task == "classification":
             return Score(loss=loss, accuracy=correct / count, samples=int(samples))
         error = loss if self._squared_error else correct / count
