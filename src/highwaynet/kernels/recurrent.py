@@ -8,6 +8,7 @@ state before it, H and T, and C if the carry gate is independent.
 
 from collections.abc import Collection, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -134,7 +135,7 @@ def _checked(x: Tensor, start: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         or values[0] != len(start)
         or values[-1] < 1
         or int(ends[-1]) != len(x)
-        or any(later > earlier for earlier, later in zip(values, values[1:], strict=False))
+        or any(later > earlier for earlier, later in pairwise(values))
     ):
         raise ValueError(f"counts = {values[:8]}…: they must not increase, begin with {len(start)} and add up to {len(x)} rows")
     return counts, ends - counts
@@ -242,11 +243,11 @@ def _gradients(ctx: Any, gy: Tensor) -> Gradients:
     # Hooks may have compressed or moved the saved tensors; batched gradients of torch have no storage.
     tensors = (gy, x, start, input_weight, weight, kept, *(() if mask is None else (mask,)))
     usual = not torch.is_grad_enabled() and torch._C._has_storage(gy) and all(type(tensor) in PLAIN for tensor in tensors)
-    if usual and readable(*tensors) and gy.dtype is torch.float32 and is_kept(kept, x, start, weight, counts):
-        if _fits(x, start, input_weight, weight, bias, mask, counts):
-            needs = ctx.needs_input_grad
-            arguments = (gy, x, start, input_weight, weight, mask, counts, kept, *names)
-            return recurrent_backward(*arguments, inputs=needs[0], parameters=any(needs[2:5]))
+    usual = usual and readable(*tensors) and gy.dtype is torch.float32 and _fits(x, start, input_weight, weight, bias, mask, counts)
+    if usual and is_kept(kept, x, start, weight, counts):
+        needs = ctx.needs_input_grad
+        arguments = (gy, x, start, input_weight, weight, mask, counts, kept, *names)
+        return recurrent_backward(*arguments, inputs=needs[0], parameters=any(needs[2:5]))
     function = partial(recurrent_in_torch, mask=mask, counts=counts, activation=ctx.activation, closed=ctx.closed)
     gx, gstart, giw, gw, gb = gradients_in_torch(function, (x, start, input_weight, weight, bias), ctx.needs_input_grad, gy)
     return gx, gstart, giw, gw, gb
