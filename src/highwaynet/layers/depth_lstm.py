@@ -29,6 +29,12 @@ from highwaynet.layers.recomputation import segments
 from highwaynet.layers.stacking import open_layers, stacked_parameters, without_layers
 
 
+class Cell:
+    """Carries the cell from one module to the next, if each has some layers of a stack (`networks/layerwise.py`)."""
+
+    value: Tensor | None = None
+
+
 class DepthLSTM(nn.Module):
     """LSTM cells over depth in one module: c ← i·g + f·c and y = o·activation(c), with g = activation(W_g·x + b_g) and three gates.
 
@@ -55,6 +61,10 @@ class DepthLSTM(nn.Module):
 
     closed_layers: frozenset[int]
     observer: Observer | None = None
+    cell: Cell | None = None
+    """Where the last cell goes, and the first one comes from unless the module `begins`."""
+    begins = True
+    """Whether the first cell is the input."""
     recomputes = False
     """Whether activations are computed again in the backward pass; see `recompute`."""
 
@@ -120,15 +130,19 @@ class DepthLSTM(nn.Module):
             x: Input of shape (..., width), which is also the first cell.
             return_gates: Return (y, i, f, o), with gates of shape (layers, ..., width).
         """
+        cell, layers, gates = x, open_layers(self), list[Tensor]()
+        if not self.begins and self.cell is not None and self.cell.value is not None:
+            cell = self.cell.value
         if return_gates or self.observer is not None:
-            y, gates = self._observed(x)
-            return (y, *gates) if return_gates else y
-        cell, layers = x, open_layers(self)
-        if not self.recomputes or not torch.is_grad_enabled():
-            return self._through(x, cell, layers)[0]
-        for part in segments(layers):
-            x, cell = checkpoint(self._through, x, cell, part, use_reentrant=False, preserve_rng_state=False)
-        return x
+            x, cell, gates = self._observed(x, cell)
+        elif not self.recomputes or not torch.is_grad_enabled():
+            x, cell = self._through(x, cell, layers)
+        else:
+            for part in segments(layers):
+                x, cell = checkpoint(self._through, x, cell, part, use_reentrant=False, preserve_rng_state=False)
+        if self.cell is not None:
+            self.cell.value = cell
+        return (x, *gates) if return_gates else x
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
@@ -147,9 +161,9 @@ class DepthLSTM(nn.Module):
         cell = mix(cell, g, i, f)
         return o.to(cell.dtype) * self._act(cell), cell, g, i, f, o
 
-    def _observed(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return the output and the gates of all layers, and call the observer for each layer."""
-        cell, found = x, list[tuple[Tensor, Tensor, Tensor]]()
+    def _observed(self, x: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Return output, cell and the gates of all layers, and call the observer for each layer."""
+        found = list[tuple[Tensor, Tensor, Tensor]]()
         for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
             if number in self.closed_layers:
                 g = i = o = torch.zeros_like(x)
@@ -159,7 +173,8 @@ class DepthLSTM(nn.Module):
             found.append((i, f, o))
             if self.observer is not None:
                 self.observer(number, output=x, state=g, transform=i, carry=f)
-        return x, [torch.stack(gate) for gate in zip(*found, strict=True)] if found else [x.new_empty((0, *x.shape))] * 3
+        gates = [torch.stack(gate) for gate in zip(*found, strict=True)] if found else [x.new_empty((0, *x.shape))] * 3
+        return x, cell, gates
 
     def without(self, layers: Iterable[int]) -> "DepthLSTM":
         """Return a new stack without these layers, numbered from 1; it computes the same as closing them, in less time."""
