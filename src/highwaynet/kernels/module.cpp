@@ -218,8 +218,6 @@ int64_t stack_scratch(int kind, int64_t layers, int64_t rows, int64_t width, int
 
 // ----- Recurrent highway layers
 
-double recurrent_cache = 1 << 20;
-
 #include "recurrent_calls.h"
 
 }  // namespace
@@ -239,7 +237,7 @@ NB_MODULE(_native, m) {
   m.def("recurrent_scratch", &recurrent_scratch);
   m.def("recurrent_forward", &recurrent_forward, free);
   m.def("recurrent_backward", &recurrent_backward, free);
-  m.def("recurrent_cache", [](double size) { recurrent_cache = size; });
+  m.def("divide_recurrent", [](int division) { recurrent_division = static_cast<Division>(division); });
   m.def("use_parallel_region", [](uintptr_t address) { parallel_region = reinterpret_cast<ParallelRegion>(address); });
   m.def("instruction_sets", [] {
     std::vector<std::string> names;

@@ -25,10 +25,17 @@ int64_t row_tasks(const Recurrent &s, int threads) {
   return tasks < s.rows ? tasks : s.rows;
 }
 
-// Whether to give threads features of one micro-layer instead of rows: if weights do not stay in a thread's cache, each should read only some.
+// What threads divide among them: rows, which pass through all steps, or the features of one micro-layer, so that each thread reads only some
+// of the weights. Usually by size; tests choose.
+enum Division : int { by_size = 0, rows_only = 1, features_only = 2 };
+Division recurrent_division = by_size;
+
 bool by_features(const Recurrent &s, int threads) {
   const double weights = double(s.parts) * s.width * s.width;
-  return threads > 1 && 4 * s.depth * weights > recurrent_cache && s.rows * weights > 1e6;
+  if (threads <= 1 || recurrent_division == rows_only) return false;
+  // Rows need no waiting. Features are faster if the weights do not stay in the cache that threads share, or if there are too few rows.
+  const bool too_large = 4 * s.depth * weights > 2.4e7, too_few = s.rows < 2 * threads && weights > 4e5;
+  return recurrent_division == features_only || too_large || too_few;
 }
 
 int useful_threads(const Recurrent &s, int threads) {

@@ -203,7 +203,8 @@ class RecurrentHighway(nn.Module):
         """Compute the states after each step; `seen` takes output, H and gates of each micro-layer of each step, in this order."""
         found = list[Tensor]()
         parameters = list(zip(self.weight.unbind(), self.bias.unbind(), strict=True))
-        for x in data.split(counts.tolist()):
+        is_even = len(data) == len(counts) * len(start)
+        for x in data.split(len(start) if is_even else counts.tolist()):
             s = (found[-1] if found else start)[: len(x)]  # (sequences that go on, width)
             factor = None if mask is None else mask[: len(x)]
             for number, (weight, bias) in enumerate(parameters, start=1):

@@ -24,6 +24,8 @@ class Rows:
     """Number of rows of each step, int64 on the CPU."""
     form: Form
     """How the caller gave them, and gets the outputs."""
+    batch: int
+    """Number of sequences."""
     steps: int
     """Number of steps of the padded batch."""
     sorted_indices: Tensor | None = None
@@ -32,11 +34,6 @@ class Rows:
     """The inverse of `sorted_indices`."""
     padded: bool = False
     """Whether sequences may have different lengths."""
-
-    @property
-    def batch(self) -> int:
-        """Number of sequences."""
-        return int(self.counts[0])
 
     def ordered(self, values: Tensor) -> Tensor:
         """Put values of each sequence, (batch, ...), into the order of the rows."""
@@ -112,7 +109,8 @@ def rows_of(x: Tensor | PackedSequence, lengths: Tensor | Sequence[int] | None, 
         if lengths is not None:
             raise ValueError("lengths with a packed sequence: it already has its lengths; leave them out")
         _check_features(x.data, features)
-        return Rows(x.data, x.batch_sizes, "packed", len(x.batch_sizes), x.sorted_indices, x.unsorted_indices, padded=True)
+        counts = x.batch_sizes
+        return Rows(x.data, counts, "packed", int(counts[0]), len(counts), x.sorted_indices, x.unsorted_indices, padded=True)
     _check_features(x, features)
     if x.dim() not in {2, 3}:
         layout = "(batch, time, features)" if batch_first else "(time, batch, features)"
@@ -121,18 +119,18 @@ def rows_of(x: Tensor | PackedSequence, lengths: Tensor | Sequence[int] | None, 
         if lengths is not None:
             raise ValueError("lengths with a single sequence: cut the sequence instead, or give a batch")
         _check_size(x.shape[0], 1)
-        return Rows(x, torch.ones(len(x), dtype=torch.int64), "single", len(x))
+        return Rows(x, torch.ones(len(x), dtype=torch.int64), "single", 1, len(x))
     batch, steps = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
     _check_size(steps, batch)
     form: Form = "batch-first" if batch_first else "time-first"
     if lengths is None:
         data = (x.transpose(0, 1) if batch_first else x).reshape(steps * batch, features)
-        return Rows(data, torch.full((steps,), batch, dtype=torch.int64), form, steps)
+        return Rows(data, torch.full((steps,), batch, dtype=torch.int64), form, batch, steps)
     wanted = torch.as_tensor(lengths).cpu()
     if wanted.shape != (batch,) or wanted.is_floating_point() or wanted.min() < 1 or wanted.max() > steps:
         raise ValueError(f"lengths = {_shown(lengths)}: give {batch} whole numbers between 1 and {steps}, one for each sequence")
     packed = pack_padded_sequence(x, wanted.long(), batch_first=batch_first, enforce_sorted=False)
-    return Rows(packed.data, packed.batch_sizes, form, steps, packed.sorted_indices, packed.unsorted_indices, padded=True)
+    return Rows(packed.data, packed.batch_sizes, form, batch, steps, packed.sorted_indices, packed.unsorted_indices, padded=True)
 
 
 def _check_features(x: Tensor, features: int) -> None:
