@@ -1,11 +1,12 @@
 """LSTM cells over depth beside highway, residual and plain layers: 10, 20, 50 and 100 layers on MNIST, as in figure 1 of the paper.
 
-    python benchmarks/depth_lstm.py --data-root FOLDER [--runs FOLDER]
+    python benchmarks/depth_lstm.py --data-root FOLDER [--runs FOLDER] [--only-finished]
 
 All networks have about 5,000 parameters in each layer. For each kind and depth, six settings are trained for two epochs: learning rate
 (log-uniform between 0.001 and 1, one draw in each sixth of the range), activation (tanh or relu) and gate bias (uniform between −6 and −1;
 highway and lstm). The draws are the same for all kinds; momentum is 0.9, the batch size 128. The setting with the lowest training loss is
-then trained for ten epochs with another seed. Runs that exist are continued. Writes results/depth-lstm.json and .png.
+then trained for ten epochs with another seed. Runs that exist are continued. Writes results/depth-lstm.json and .png;
+with --only-finished, of the networks whose runs are all there.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from record import RESULTS, write_record
 from highwaynet.base.errors import HighwayError
 from highwaynet.base.randomness import generator_for
 from highwaynet.figures.style import KIND_COLOURS, WIDTH, Figure, house_style, log_scale, to_png
+from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.spec import RunSpec, spec_from_values
 from highwaynet.training.loop import train
 
@@ -66,6 +68,11 @@ def losses(spec: RunSpec, path: Path) -> list[float] | None:
     return found
 
 
+def is_finished(path: Path) -> bool:
+    """Whether a run has ended, well or not."""
+    return path.with_suffix(".diverged").exists() or (path.exists() and RunDirectory.open(path).finished)
+
+
 def compared(kind: str, depth: int, runs: Path) -> dict[str, Any]:
     """Search, then train the best setting longer."""
     trials = []
@@ -102,9 +109,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-root", type=Path, required=True)
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "depth-lstm")
+    parser.add_argument("--only-finished", action="store_true", help="train nothing")
     options = parser.parse_args()
     os.environ["HIGHWAYNET_DATA"] = str(options.data_root)
-    networks = [compared(kind, depth, options.runs) for depth in DEPTHS for kind in KINDS]
+    wanted = [(kind, depth) for depth in DEPTHS for kind in KINDS]
+    if options.only_finished:
+        wanted = [(kind, depth) for kind, depth in wanted if is_finished(options.runs / f"{kind}-{depth}-final")]
+    networks = [compared(kind, depth, options.runs) for kind, depth in wanted]
     budget = {"trials": TRIALS, "trial_epochs": TRIAL_EPOCHS, "epochs": EPOCHS}
     write_record("depth-lstm", "depth_lstm.py --data-root FOLDER", budget=budget, networks=networks)
     (RESULTS / "depth-lstm.png").write_bytes(to_png(draw(networks)))
