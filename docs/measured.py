@@ -98,10 +98,8 @@ def recurrent() -> str:
         ours = ones[0]
         megabytes = [one["megabytes"] for one in memory["peers"] if one["setting"] == setting]
         size = f"{setting['width']}, {setting['depth']}, {setting['steps']}, {setting['batch']}"
-        times = [f"{one['milliseconds']:.1f} ms" for one in ones]
-        rows.append(
-            [size, *times, f"{ours['times_naive']:.1f}", f"{ours['times_lstm']:.2f}", " / ".join(f"{one:.0f}" for one in megabytes)]
-        )
+        times = [*(f"{one['milliseconds']:.1f} ms" for one in ones), f"{ours['times_naive']:.1f}", f"{ours['times_lstm']:.2f}"]
+        rows.append([size, *times, " / ".join(f"{one:.0f}" for one in megabytes)])
     headings = ["width, depth, steps, batch", "highwaynet", "naive loop", "nn.LSTM", "× naive", "× LSTM", "MB (same order)"]
     return table(headings, rows)
 
