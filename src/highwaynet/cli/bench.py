@@ -30,7 +30,8 @@ def bench_command(
     if out is not None and out.suffix != ".json":
         raise InputError(f"--out {out}: name a file that ends in .json")
     from highwaynet.bench.bench_records import Measurement, RecurrentMeasurement
-    from highwaynet.bench.measure import RECURRENT_SETTINGS, SETTINGS, run_bench
+    from highwaynet.bench.measure import SETTINGS, run_bench
+    from highwaynet.bench.recurrent import SETTINGS as RECURRENT_SETTINGS
 
     if sweep and out is not None:
         from highwaynet.figures.bench_plot import draw_sweep

@@ -211,7 +211,7 @@ def recurrent_in_torch(
     closed: Sequence[int],
 ) -> Tensor:
     """Compute the same with torch's operators, for gradients of gradients."""
-    width, found = weight.shape[2], []
+    width, found = weight.shape[2], list[Tensor]()
     for rows in x.split(counts.tolist()):
         state = (found[-1] if found else start)[: len(rows)]
         for number, (w, b) in enumerate(zip(weight.unbind(), bias.unbind(), strict=True), start=1):
@@ -256,9 +256,10 @@ def _gradients(ctx: Any, gy: Tensor) -> Gradients:
 class _Recurrent(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        *tensors, ctx.activation, ctx.closed = arguments
-        y, kept = recurrent_forward(*tensors, ctx.activation, ctx.closed, keep=True)
-        ctx.save_for_backward(*tensors, kept)
+        x, start, input_weight, weight, bias, mask, counts, ctx.activation, ctx.closed = arguments
+        names = (ctx.activation, ctx.closed)
+        y, kept = recurrent_forward(x, start, input_weight, weight, bias, mask, counts, *names, keep=True)
+        ctx.save_for_backward(x, start, input_weight, weight, bias, mask, counts, kept)
         return y
 
     @staticmethod

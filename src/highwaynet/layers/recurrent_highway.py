@@ -21,7 +21,7 @@ from highwaynet.layers.gates import mix
 from highwaynet.layers.names import Activation, Carry
 from highwaynet.layers.observation import Observer
 from highwaynet.layers.recomputation import segment_size
-from highwaynet.layers.sequences import Rows, rows_of
+from highwaynet.layers.sequences import PackedRows, rows_of
 from highwaynet.layers.stacking import stacked_parameters, without_layers
 
 Lengths = Tensor | Sequence[int]
@@ -176,7 +176,7 @@ class RecurrentHighway(nn.Module):
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
 
-    def _mask(self, dropout: Dropout, rows: Rows, features: int, like: Tensor) -> Tensor:
+    def _mask(self, dropout: Dropout, rows: PackedRows, features: int, like: Tensor) -> Tensor:
         """Return the factors of each sequence, (batch, features), in the order of the rows."""
         return rows.ordered(dropout(like.new_ones(rows.batch, features)))
 
@@ -236,9 +236,9 @@ class RecurrentHighway(nn.Module):
         y = self._loop(data, start, mask, counts, seen)
         depth = self.num_layers
         parts = [torch.stack([torch.cat(part[number::depth]) for number in range(depth)]) for part in zip(*seen, strict=True)]
-        return y, Inside(*parts[:3], parts[3] if len(parts) > 3 else None)
+        return y, Inside(parts[0], parts[1], parts[2], parts[3] if len(parts) > 3 else None)
 
-    def _report(self, rows: Rows, inside: Inside, observer: Observer) -> None:
+    def _report(self, rows: PackedRows, inside: Inside, observer: Observer) -> None:
         """Call the observer for each micro-layer, with values of shape (batch, time, width)."""
         outputs, states, transform = (rows.by_sequence(part) for part in inside[:3])
         carry = None if inside.carry is None else rows.by_sequence(inside.carry)

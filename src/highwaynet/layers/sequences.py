@@ -15,7 +15,7 @@ Form = Literal["time-first", "batch-first", "single", "packed"]
 
 
 @dataclass(frozen=True)
-class Rows:
+class PackedRows:
     """The rows of a batch of sequences."""
 
     data: Tensor
@@ -92,14 +92,15 @@ class Rows:
 
     def _by_time(self, y: Tensor) -> Tensor:
         if not self.padded:
-            return y.unflatten(-2, (len(self.counts), self.batch))
+            by_time: Tensor = y.unflatten(-2, (len(self.counts), self.batch))  # type: ignore[no-untyped-call]
+            return by_time
         flat = y.movedim(-2, 0).flatten(1)  # (rows, ...)
         packed = PackedSequence(flat, self.counts, self.sorted_indices, self.unsorted_indices)
         padded, _ = pad_packed_sequence(packed, total_length=self.steps)  # (time, batch, ...)
         return padded.unflatten(-1, (*y.shape[:-2], y.shape[-1])).movedim((0, 1), (-3, -2)) if y.dim() > 2 else padded
 
 
-def rows_of(x: Tensor | PackedSequence, lengths: Tensor | Sequence[int] | None, batch_first: bool, features: int) -> Rows:
+def rows_of(x: Tensor | PackedSequence, lengths: Tensor | Sequence[int] | None, batch_first: bool, features: int) -> PackedRows:
     """Return the rows of a batch of sequences.
 
     Raises:
@@ -110,7 +111,7 @@ def rows_of(x: Tensor | PackedSequence, lengths: Tensor | Sequence[int] | None, 
             raise ValueError("lengths with a packed sequence: it already has its lengths; leave them out")
         _check_features(x.data, features)
         counts = x.batch_sizes
-        return Rows(x.data, counts, "packed", int(counts[0]), len(counts), x.sorted_indices, x.unsorted_indices, padded=True)
+        return PackedRows(x.data, counts, "packed", int(counts[0]), len(counts), x.sorted_indices, x.unsorted_indices, padded=True)
     _check_features(x, features)
     if x.dim() not in {2, 3}:
         layout = "(batch, time, features)" if batch_first else "(time, batch, features)"
@@ -119,18 +120,18 @@ def rows_of(x: Tensor | PackedSequence, lengths: Tensor | Sequence[int] | None, 
         if lengths is not None:
             raise ValueError("lengths with a single sequence: cut the sequence instead, or give a batch")
         _check_size(x.shape[0], 1)
-        return Rows(x, torch.ones(len(x), dtype=torch.int64), "single", 1, len(x))
+        return PackedRows(x, torch.ones(len(x), dtype=torch.int64), "single", 1, len(x))
     batch, steps = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
     _check_size(steps, batch)
     form: Form = "batch-first" if batch_first else "time-first"
     if lengths is None:
         data = (x.transpose(0, 1) if batch_first else x).reshape(steps * batch, features)
-        return Rows(data, torch.full((steps,), batch, dtype=torch.int64), form, batch, steps)
+        return PackedRows(data, torch.full((steps,), batch, dtype=torch.int64), form, batch, steps)
     wanted = torch.as_tensor(lengths).cpu()
     if wanted.shape != (batch,) or wanted.is_floating_point() or wanted.min() < 1 or wanted.max() > steps:
         raise ValueError(f"lengths = {_shown(lengths)}: give {batch} whole numbers between 1 and {steps}, one for each sequence")
     packed = pack_padded_sequence(x, wanted.long(), batch_first=batch_first, enforce_sorted=False)
-    return Rows(packed.data, packed.batch_sizes, form, batch, steps, packed.sorted_indices, packed.unsorted_indices, padded=True)
+    return PackedRows(packed.data, packed.batch_sizes, form, batch, steps, packed.sorted_indices, packed.unsorted_indices, padded=True)
 
 
 def _check_features(x: Tensor, features: int) -> None:
