@@ -92,7 +92,7 @@ class PackedRows:
 
     def _by_time(self, y: Tensor) -> Tensor:
         if not self.padded:
-            by_time: Tensor = y.unflatten(-2, (len(self.counts), self.batch))  # type: ignore[no-untyped-call]
+            by_time: Tensor = y.unflatten(-2, (len(self.counts), self.batch))
             return by_time
         flat = y.movedim(-2, 0).flatten(1)  # (rows, ...)
         packed = PackedSequence(flat, self.counts, self.sorted_indices, self.unsorted_indices)
