@@ -22,8 +22,8 @@ Examples assume `import torch`, `from torch import nn` and `from highwaynet impo
 GROUPS = {
     "Train and evaluate": "train evaluate load TrainedModel Predictions export Exported train_seeds SeedsRecord Score",
     "Look inside": "inspect Study explore observe lesion",
-    "Layers": "DenseHighway DensePlain DenseResidual DenseMaxout ConvHighway ConvPlain ConvResidual ConvMaxout Highway PadChannels "
-    "Subsample auto_gate_bias recompute",
+    "Layers": "DenseHighway DensePlain DenseResidual DenseMaxout DepthLSTM ConvHighway ConvPlain ConvResidual ConvMaxout Highway "
+    "RecurrentHighway PadChannels Subsample auto_gate_bias recompute",
     "Networks": "list_networks NetworkSummary build_network build_plan Plan",
     "Data": "load_dataset Dataset",
     "Runs and settings": "RunSpec NetworkSpec DataSpec TrainingSpec StartSpec TeacherSpec RunDirectory",
