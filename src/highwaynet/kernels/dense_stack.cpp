@@ -26,7 +26,7 @@ INLINE int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) /
 // Where the arrays of a layer begin.
 INLINE int64_t parts_of(const DenseStack &s) { return s.kind == highway ? 2 : 1; }
 INLINE int64_t layer_size(const DenseStack &s) { return pieces(s.rows, lanes) * lanes * s.width; }
-INLINE float *state(const DenseStack &s, int64_t layer) { return s.states + (s.keep ? layer : layer % 2) * layer_size(s); }
+INLINE float *state(const DenseStack &s, int64_t layer) { return s.states + layer * layer_size(s); }
 INLINE float *kept(const DenseStack &s, float *array, int64_t layer) {
   return array == nullptr ? nullptr : array + (s.keep ? layer : 0) * layer_size(s);
 }
@@ -149,9 +149,9 @@ INLINE void multiply(const DenseStack &s, int64_t layer, const float *blocks, in
 // ----- Forward
 
 template <Kind kind, Activation activation>
-void layer_forward(const DenseStack &s, int64_t layer, int64_t first, int64_t last) {
-  const float *x = state(s, layer), *bias = s.bias + layer * parts_of(s) * s.width;
-  float *y = state(s, layer + 1), *transforms = kept(s, s.transforms, layer), *gates = kept(s, s.gates, layer);
+void layer_forward(const DenseStack &s, int64_t layer, const float *x, float *y, int64_t first, int64_t last) {
+  const float *bias = s.bias + layer * parts_of(s) * s.width;
+  float *transforms = kept(s, s.transforms, layer), *gates = kept(s, s.gates, layer);
   const auto finish = [&](int64_t feature, int64_t at, const Vector *sum, int64_t next_part) {
     const Vector h = state_of<activation>(sum[0] + bias[feature]).value;
     if constexpr (kind == plain) {
@@ -169,9 +169,9 @@ void layer_forward(const DenseStack &s, int64_t layer, int64_t first, int64_t la
   multiply<false, kind == highway ? 2 : 1>(s, layer, x, lanes * s.width, s.width, first, last, finish);
 }
 
-// T and H of a layer for the caller; those of a closed layer are 0.
-void give_gates(const DenseStack &s, int64_t layer, int64_t first, int64_t last) {
-  const float *from[2] = {kept(s, s.gates, layer), s.kind == plain ? state(s, layer + 1) : kept(s, s.transforms, layer)};
+// T and H of a layer with output y for the caller; those of a closed layer are 0.
+void give_gates(const DenseStack &s, int64_t layer, const float *y, int64_t first, int64_t last) {
+  const float *from[2] = {kept(s, s.gates, layer), s.kind == plain ? y : kept(s, s.transforms, layer)};
   float *to[2] = {s.t, s.h};
   for (int i = 0; i < 2; ++i) {
     if (to[i] == nullptr) continue;
@@ -189,15 +189,19 @@ template <Kind kind, Activation activation>
 void forward(const DenseStack &s, int64_t first, int64_t last) {
   const int64_t begin = first * lanes * s.width, size = (last - first) * lanes * s.width;
   into_blocks(s, s.x, state(s, 0), first, last);
+  int64_t at = 0;  // which state is the input of the next layer
   for (int64_t layer = 0; layer < s.layers; ++layer) {
-    if (is_closed(s, layer)) {
-      __builtin_memcpy(state(s, layer + 1) + begin, state(s, layer) + begin, sizeof(float) * size);
-    } else {
-      layer_forward<kind, activation>(s, layer, first, last);
+    const int64_t next = s.keep ? layer + 1 : 1 - at;
+    if (!is_closed(s, layer)) {
+      layer_forward<kind, activation>(s, layer, state(s, at), state(s, next), first, last);
+      at = next;
+    } else if (s.keep) {
+      __builtin_memcpy(state(s, next) + begin, state(s, at) + begin, sizeof(float) * size);
+      at = next;
     }
-    give_gates(s, layer, first, last);
+    give_gates(s, layer, state(s, at), first, last);
   }
-  out_of_blocks(s, state(s, s.layers), s.y, first, last);
+  out_of_blocks(s, state(s, at), s.y, first, last);
 }
 
 // ----- Backward: rows

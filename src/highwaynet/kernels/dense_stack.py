@@ -6,7 +6,7 @@ the number of threads. One tensor is kept for the backward pass: the states of a
 """
 
 from collections.abc import Collection, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -92,12 +92,12 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str) 
         raise ValueError(f"no kernel for a {kind} stack of x, weight and bias with shapes {shapes} and type {x.dtype}: ask can_stack first")
 
 
-def _mask(closed: Sequence[int], layers: int) -> Tensor | None:
+@lru_cache(maxsize=1024)
+def _mask(closed: tuple[int, ...], layers: int) -> Tensor | None:
+    """Return a byte for each layer, 1 if it is closed; the kernels only read it."""
     if not closed:
         return None
-    mask = torch.zeros(layers, dtype=torch.uint8)
-    mask[[number - 1 for number in closed if 1 <= number <= layers]] = 1
-    return mask
+    return torch.tensor([number in closed for number in range(1, layers + 1)], dtype=torch.uint8)
 
 
 def _address(tensor: Tensor | None) -> int:
@@ -127,8 +127,9 @@ def stack_forward(
     x = x.contiguous()
     native, (layers, _, width), rows = compiled(), weight.shape, len(x)
     size = native.stack_memory(KINDS[kind], layers, rows, width, keep, h is not None)
-    kept = x.new_zeros(size) if closed else x.new_empty(size)  # closed layers write nothing, and equal calls must give equal results
-    y, mask = torch.empty_like(x), _mask(closed, layers)
+    # Closed layers write no H and T, and equal calls must give equal results.
+    kept = x.new_zeros(size) if closed and keep else x.new_empty(size)
+    y, mask = torch.empty_like(x), _mask(tuple(closed), layers)
     sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
     addresses = [_address(tensor) for tensor in (mask, weight, bias, x, y, t, h, kept)]
     native.stack_forward(*sizes, *addresses, keep, torch.get_num_threads())
@@ -141,7 +142,7 @@ def stack_backward(
     """Call the backward kernel; returns the gradients of x and, if `parameters`, of weight and bias."""
     gy = gy.contiguous()
     native, (layers, height, width), rows, threads = compiled(), weight.shape, len(gy), torch.get_num_threads()
-    gx, mask = torch.empty_like(gy), _mask(closed, layers)
+    gx, mask = torch.empty_like(gy), _mask(tuple(closed), layers)
     gw = torch.empty_like(weight) if parameters else None
     gb = weight.new_empty(layers, height) if parameters else None
     scratch = gy.new_empty(native.stack_scratch(KINDS[kind], layers, rows, width, threads))
