@@ -125,16 +125,17 @@ Products products_for(int64_t wanted_rows, int64_t wanted_vectors) {
   return products<transposed, parts, rows, vectors>;
 }
 
-// The products of a layer's weights with the blocks first … last−1, tile by tile. finish(feature, at, sum, next_part) takes the sum of one
-// feature in one block, whose place in a layer's array is `at`; the second part's sum is sum[next_part].
+// The products of a layer's weights with the blocks first … last−1, tile by tile; `weights` are those of the sum's first term.
+// finish(feature, at, sum, next_part) takes the sum of one feature in one block, whose place in a layer's array is `at`; the second part's
+// sum is sum[next_part].
 template <bool transposed, int parts, typename Finish>
-INLINE void multiply(const DenseStack &s, int64_t layer, const float *blocks, int64_t block, int64_t depth, int64_t first, int64_t last,
-                     Finish finish) {
+INLINE void multiply(const DenseStack &s, const float *weights, const float *blocks, int64_t block, int64_t depth, int64_t first,
+                     int64_t last, Finish finish) {
   const int64_t tiles = pieces(last - first, most_vectors), even = (last - first) / tiles, larger = (last - first) % tiles;
   Vector sums[most_rows * most_vectors];
   for (int64_t row = 0; row < s.width; row += most_rows / parts) {
     const int64_t rows = smaller(most_rows / parts, s.width - row);
-    const float *weight = weight_of(s, layer) + row * (transposed ? 1 : s.width);
+    const float *weight = weights + row * (transposed ? 1 : s.width);
     for (int64_t tile = 0, b = first; tile < tiles; ++tile) {
       const int64_t vectors = even + (tile < larger);  // not whole tiles and a rest: a tile of one vector is slow
       products_for<transposed, parts>(rows, vectors)(weight, s.width, blocks + b * block, block, depth, sums);
@@ -166,7 +167,7 @@ void layer_forward(const DenseStack &s, int64_t layer, const float *x, float *y,
     }
     if (kind != plain && transforms != nullptr) store(transforms + at, h);
   };
-  multiply<false, kind == highway ? 2 : 1>(s, layer, x, lanes * s.width, s.width, first, last, finish);
+  multiply<false, kind == highway ? 2 : 1>(s, weight_of(s, layer), x, lanes * s.width, s.width, first, last, finish);
 }
 
 // T and H of a layer with output y for the caller; those of a closed layer are 0.
@@ -213,7 +214,7 @@ void layer_gradients(const DenseStack &s, int64_t layer, int64_t first, int64_t 
   for (int64_t b = first; b < last; ++b) {
     const float *x = state(s, layer) + b * block, *t = kind == highway ? kept(s, s.gates, layer) + b * block : nullptr;
     const float *h = (kind == plain ? state(s, layer + 1) : kept(s, s.transforms, layer)) + b * block;
-    float *g = s.g + b * block, *gh = gz_of(s, layer) + b * parts_of(s) * block, *gt = gh + block;
+    float *g = s.g + (b - s.start) * block, *gh = gz_of(s, layer) + (b - s.start) * parts_of(s) * block, *gt = gh + block;
     for (int64_t i = 0; i < block; i += lanes) {
       const Vector gy = load(g + i), state = load(h + i);
       if constexpr (kind == highway) {
@@ -229,17 +230,26 @@ void layer_gradients(const DenseStack &s, int64_t layer, int64_t first, int64_t 
   }
 }
 
+// The weights of this many terms of a sum are read again and again while they stay in the cache: in wide layers, each term's weights lie in
+// a page of their own.
+constexpr int64_t most_terms = 512;
+
 template <Kind kind, Activation activation>
 void backward_rows(const DenseStack &s, int64_t first, int64_t last, int64_t first_layer, int64_t last_layer) {
-  if (last_layer == s.layers) into_blocks(s, s.gy, s.g, first, last);
+  const int64_t parts = parts_of(s), block = lanes * s.width, depth = parts * s.width, steps = pieces(depth, most_terms);
+  float *const g = s.g - s.start * block;
+  if (last_layer == s.layers) into_blocks(s, s.gy, g, first, last);
   for (int64_t layer = last_layer - 1; layer >= first_layer; --layer) {
     if (is_closed(s, layer)) continue;
     layer_gradients<kind, activation>(s, layer, first, last);
-    const int64_t parts = parts_of(s);
-    multiply<true, 1>(s, layer, gz_of(s, layer), parts * lanes * s.width, parts * s.width, first, last,
-                      [&](int64_t, int64_t at, const Vector *sum, int64_t) { store(s.g + at, load(s.g + at) + sum[0]); });
+    const float *gz = gz_of(s, layer) - s.start * parts * block;
+    for (int64_t step = 0; step < steps; ++step) {
+      const int64_t from = depth * step / steps, to = depth * (step + 1) / steps;
+      multiply<true, 1>(s, weight_of(s, layer) + from * s.width, gz + from * lanes, parts * block, to - from, first, last,
+                        [&](int64_t, int64_t at, const Vector *sum, int64_t) { store(g + at, load(g + at) + sum[0]); });
+    }
   }
-  if (first_layer == 0) out_of_blocks(s, s.g, s.gx, first, last);
+  if (first_layer == 0) out_of_blocks(s, g, s.gx, first, last);
 }
 
 // ----- Backward: weights
@@ -313,8 +323,8 @@ INLINE void put(float *to, const float *sums, int64_t count, bool add) {
   for (; c < count; ++c) to[c] = add ? to[c] + sums[c] : sums[c];
 }
 
-// Σ over all rows of one pre-activation's gradients, chunk by chunk as well, so that errors do not grow with the batch. `real` has all bits
-// set in those lanes of the last block that hold rows.
+// Σ over the rows of some blocks of one pre-activation's gradients, chunk by chunk as well, so that errors do not grow with the batch. `real`
+// has all bits set in those lanes of the last block that hold rows.
 float total(const float *gz, int64_t block, int64_t blocks, Integers real) {
   Vector sum = {};
   for (int64_t first = 0; first < blocks; first += chunk / lanes) {
@@ -330,33 +340,39 @@ float total(const float *gz, int64_t block, int64_t blocks, Integers real) {
   return lane[0];
 }
 
-void backward_weights(const DenseStack &s, int64_t layer, int64_t first, int64_t last) {
-  const int64_t height = parts_of(s) * s.width, vectors = pieces(s.width, lanes), panels = pieces(vectors, most_vectors);
-  float *gw = s.gw + layer * height * s.width, *gb = s.gb + layer * height;
+// The panels of columns of gw that tasks are made of: at most most_vectors each, all of about the same width.
+int64_t panels_of(const DenseStack &s) { return pieces(pieces(s.width, lanes), most_vectors); }
+
+void backward_weights(const DenseStack &s, int64_t layer, int64_t panel, int64_t first, int64_t last) {
+  const int64_t height = parts_of(s) * s.width, vectors = pieces(s.width, lanes), panels = panels_of(s);
+  const int64_t column = vectors * panel / panels * lanes, panel_vectors = vectors * (panel + 1) / panels - vectors * panel / panels;
+  const int64_t columns = smaller(panel_vectors * lanes, s.width - column);
+  float *gw = s.gw + layer * height * s.width + column, *gb = s.gb + layer * height;
   if (is_closed(s, layer) || s.rows == 0) {
-    __builtin_memset(gw + first * s.width, 0, sizeof(float) * (last - first) * s.width);
-    __builtin_memset(gb + first, 0, sizeof(float) * (last - first));
+    for (int64_t i = first; i < last; ++i) __builtin_memset(gw + i * s.width, 0, sizeof(float) * columns);
+    if (panel == 0) __builtin_memset(gb + first, 0, sizeof(float) * (last - first));
     return;
   }
   const float *gz = gz_of(s, layer);
+  const int64_t begin = s.start * lanes, end = smaller(s.stop * lanes, s.rows);
+  const bool half = panel_vectors * lanes - columns >= lanes / 2;
   alignas(64) float x[chunk * most_columns], sums[most_rows * most_columns];
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    const int64_t column = vectors * panel / panels * lanes, panel_vectors = vectors * (panel + 1) / panels - vectors * panel / panels;
-    const int64_t columns = smaller(panel_vectors * lanes, s.width - column);
-    const bool half = panel_vectors * lanes - columns >= lanes / 2;
-    for (int64_t row = 0; row < s.rows; row += chunk) {
-      const int64_t depth = smaller(chunk, s.rows - row);
-      turned(s, layer, row, depth, column, columns, x);
-      for (int64_t i = first; i < last; i += most_rows) {
-        const int64_t rows = smaller(most_rows, last - i);
-        outer_products_for(rows, panel_vectors, half)(gz + row * height + i * lanes, lanes * height, x, depth, sums);
-        for (int64_t r = 0; r < rows; ++r) put(gw + (i + r) * s.width + column, sums + r * most_columns, columns, row > 0);
-      }
+  for (int64_t row = begin; row < end; row += chunk) {
+    const int64_t depth = smaller(chunk, end - row);
+    turned(s, layer, row, depth, column, columns, x);
+    for (int64_t i = first; i < last; i += most_rows) {
+      const int64_t rows = smaller(most_rows, last - i);
+      outer_products_for(rows, panel_vectors, half)(gz + (row - begin) * height + i * lanes, lanes * height, x, depth, sums);
+      for (int64_t r = 0; r < rows; ++r) put(gw + (i + r) * s.width, sums + r * most_columns, columns, row > 0);
     }
   }
+  if (panel > 0) return;
   Integers real;
-  for (int64_t i = 0; i < lanes; ++i) real[i] = (s.rows - 1) % lanes >= i ? ~0u : 0u;
-  for (int64_t i = first; i < last; ++i) gb[i] = total(gz + i * lanes, lanes * height, pieces(s.rows, lanes), real);
+  for (int64_t i = 0; i < lanes; ++i) real[i] = (end - 1) % lanes >= i ? ~0u : 0u;
+  for (int64_t i = first; i < last; ++i) {
+    const float sum = total(gz + i * lanes, lanes * height, s.stop - s.start, real);
+    gb[i] = begin > 0 ? gb[i] + sum : sum;
+  }
 }
 
 // ----- Which kind and activation
@@ -382,6 +398,6 @@ void any_backward_rows(const DenseStack &s, int64_t first, int64_t last, int64_t
 
 }  // namespace
 
-extern const DenseStackKernels HIGHWAYNET_TABLE = {lanes, 64 / lanes, any_forward, any_backward_rows, backward_weights};
+extern const DenseStackKernels HIGHWAYNET_TABLE = {lanes, 64 / lanes, any_forward, any_backward_rows, panels_of, backward_weights};
 
 }  // namespace highwaynet

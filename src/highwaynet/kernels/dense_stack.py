@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, gradients_in_torch, readable, through_registry
+from highwaynet.kernels.workspace import fresh, workspace
 
 KINDS = {"highway": 0, "plain": 1, "residual": 2}
 """As in dense_stack.h."""
@@ -128,8 +129,8 @@ def stack_forward(
     native, (layers, _, width), rows = compiled(), weight.shape, len(x)
     size = native.stack_memory(KINDS[kind], layers, rows, width, keep, h is not None)
     # Closed layers write no H and T, and equal calls must give equal results.
-    kept = x.new_zeros(size) if closed and keep else x.new_empty(size)
-    y, mask = torch.empty_like(x), _mask(tuple(closed), layers)
+    kept = x.new_zeros(size) if closed and keep else workspace(x, size)
+    y, mask = fresh(x, *x.shape), _mask(tuple(closed), layers)
     sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
     addresses = [_address(tensor) for tensor in (mask, weight, bias, x, y, t, h, kept)]
     native.stack_forward(*sizes, *addresses, keep, torch.get_num_threads())
@@ -142,10 +143,10 @@ def stack_backward(
     """Call the backward kernel; returns the gradients of x and, if `parameters`, of weight and bias."""
     gy = gy.contiguous()
     native, (layers, height, width), rows, threads = compiled(), weight.shape, len(gy), torch.get_num_threads()
-    gx, mask = torch.empty_like(gy), _mask(tuple(closed), layers)
-    gw = torch.empty_like(weight) if parameters else None
+    gx, mask = fresh(gy, *gy.shape), _mask(tuple(closed), layers)
+    gw = fresh(weight, *weight.shape) if parameters else None
     gb = weight.new_empty(layers, height) if parameters else None
-    scratch = gy.new_empty(native.stack_scratch(KINDS[kind], layers, rows, width, threads))
+    scratch = workspace(gy, native.stack_scratch(KINDS[kind], layers, rows, width, threads))
     sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
     addresses = [_address(tensor) for tensor in (mask, weight, kept, gy, gx, gw, gb, scratch)]
     native.stack_backward(*sizes, *addresses, threads)

@@ -1,0 +1,66 @@
+"""Large memory for the kernels that is reused from step to step.
+
+The system clears new memory when it is first written, page by page. For what a wide stack keeps for its backward pass this takes as long as
+computing it, and the C library returns such blocks to the system each time they are freed.
+"""
+
+import mmap
+import weakref
+from threading import Lock
+
+import torch
+from torch import Tensor
+
+from highwaynet.kernels.operators import compiled
+
+_LARGE, _MOST = 4 * 2**20, 256 * 2**20
+"""Bytes of the blocks that are reused, and of all blocks that are kept while unused."""
+
+
+class _Block:
+    """Memory of the process, and the view of it that a tensor holds as long as it lives."""
+
+    def __init__(self, size: int) -> None:
+        self.memory = mmap.mmap(-1, size)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            self.memory.madvise(mmap.MADV_HUGEPAGE)
+        self._view: weakref.ref[memoryview] | None = None
+
+    @property
+    def unused(self) -> bool:
+        return self._view is None or self._view() is None
+
+    def tensor(self, count: int) -> Tensor:
+        view = memoryview(self.memory)
+        self._view = weakref.ref(view)
+        return torch.frombuffer(view, dtype=torch.float32, count=count)
+
+
+_blocks: list[_Block] = []  # the one used last at the end
+_lock = Lock()
+
+
+def workspace(like: Tensor, count: int) -> Tensor:
+    """Return `count` uninitialized floats: memory of an earlier workspace whose tensors are all gone, if one has about this size."""
+    size = 4 * count
+    if not _LARGE <= size <= _MOST:
+        return fresh(like, count)
+    with _lock:
+        fitting = [block for block in _blocks if size <= len(block.memory) <= 2 * size and block.unused]
+        block = min(fitting, key=lambda block: len(block.memory)) if fitting else _Block(size)
+        if fitting:
+            _blocks.remove(block)
+        _blocks.append(block)
+        tensor = block.tensor(count)
+        spare = [block for block in _blocks if block.unused]
+        while sum(len(block.memory) for block in spare) > _MOST:
+            _blocks.remove(spare.pop(0))
+    return tensor
+
+
+def fresh(like: Tensor, *shape: int) -> Tensor:
+    """Return an uninitialized tensor for whoever called the kernel, in large pages if it is large: clearing those is quicker."""
+    tensor = like.new_empty(shape)
+    if (size := tensor.nbytes) >= _LARGE:
+        compiled().prefer_large_pages(tensor.data_ptr(), size)
+    return tensor
