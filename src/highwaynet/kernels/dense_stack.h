@@ -25,12 +25,12 @@ enum Kind : int { highway = 0, plain = 1, residual = 2, kinds = 3 };
 //   gates                  (layers, blocks, block): T, of highway layers. Without `keep` (1, blocks, block), or null if t is
 //   t, h                   (layers, rows, width), or null: T (of highway layers) and H for the caller
 // The backward pass takes the blocks start … stop−1 through all layers, then the next ones; its scratch is for these blocks only:
-//   g                      (stop − start, block): the gradient on its way down
-//   gz                     (group, stop − start, parts·block): the gradients of the pre-activations of `group` layers
+//   g                      (stride): the gradient on its way down; stride is the size of the most blocks that are taken together
+//   gz                     (group, parts·stride): the gradients of the pre-activations of `group` layers
 // With `keep`, forward leaves in states, transforms and gates what backward reads, and only reads, so that backward may run again. With
 // gw null, the caller leaves out backward_weights. No two of these arrays may overlap.
 struct DenseStack {
-  int64_t layers, rows, width, group, start, stop;
+  int64_t layers, rows, width, group, start, stop, stride;
   Kind kind;
   Activation activation;
   bool keep;

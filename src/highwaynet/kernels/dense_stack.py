@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
+from highwaynet.kernels.dense_products import prefers_products, products_backward, products_forward
 from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, gradients_in_torch, readable, through_registry
-from highwaynet.kernels.workspace import fresh, workspace
+from highwaynet.kernels.workspace import fresh, workspace, workspace_like
 
 KINDS = {"highway": 0, "plain": 1, "residual": 2}
 """As in dense_stack.h."""
@@ -128,9 +129,11 @@ def stack_forward(
     x = x.contiguous()
     native, (layers, _, width), rows = compiled(), weight.shape, len(x)
     size = native.stack_memory(KINDS[kind], layers, rows, width, keep, h is not None)
-    # Closed layers write no H and T, and equal calls must give equal results.
-    kept = x.new_zeros(size) if closed and keep else workspace(x, size)
-    y, mask = fresh(x, *x.shape), _mask(tuple(closed), layers)
+    if prefers_products(rows, width):
+        kept = x.new_zeros(size if keep else 0)  # the rows that fill up a block stay 0, since equal calls must give equal results
+        return products_forward(x, weight, bias, kind, activation, closed, kept if keep else None, t, h), kept
+    kept = x.new_zeros(size) if closed and keep else workspace(x, size)  # closed layers write no H and T
+    y, mask = fresh(torch.empty_like(x)), _mask(tuple(closed), layers)
     sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
     addresses = [_address(tensor) for tensor in (mask, weight, bias, x, y, t, h, kept)]
     native.stack_forward(*sizes, *addresses, keep, torch.get_num_threads())
@@ -143,8 +146,10 @@ def stack_backward(
     """Call the backward kernel; returns the gradients of x and, if `parameters`, of weight and bias."""
     gy = gy.contiguous()
     native, (layers, height, width), rows, threads = compiled(), weight.shape, len(gy), torch.get_num_threads()
-    gx, mask = fresh(gy, *gy.shape), _mask(tuple(closed), layers)
-    gw = fresh(weight, *weight.shape) if parameters else None
+    if prefers_products(rows, width):
+        return products_backward(gy, weight, kept, kind, activation, closed, parameters=parameters)
+    gx, mask = fresh(torch.empty_like(gy)), _mask(tuple(closed), layers)
+    gw = workspace_like(weight) if parameters else None
     gb = weight.new_empty(layers, height) if parameters else None
     scratch = workspace(gy, native.stack_scratch(KINDS[kind], layers, rows, width, threads))
     sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)

@@ -145,8 +145,8 @@ float cross_entropy(uintptr_t logits, uintptr_t targets, uintptr_t gradient, int
 int useful_threads(const DenseStack &s, int threads) { return double(s.layers) * s.rows * s.width * s.width < 3e5 ? 1 : threads; }
 
 // The same number of tiles for each thread, none larger than a thread should take together.
-int64_t tiles_of(int64_t blocks, int threads) {
-  const int64_t tiles = pieces(blocks, active.dense_stack->tile * threads) * threads;
+int64_t tiles_of(int64_t blocks, int64_t tile, int threads) {
+  const int64_t tiles = pieces(blocks, tile * threads) * threads;
   return tiles < blocks ? tiles : blocks;
 }
 
@@ -204,8 +204,15 @@ void stack_forward(int kind, int activation, int64_t layers, int64_t rows, int64
   }
   if (rows == 0 || width == 0) return;
   threads = useful_threads(s, threads);
-  const int64_t blocks = pieces(rows, active.dense_stack->lanes), tiles = tiles_of(blocks, threads);
+  const int64_t blocks = pieces(rows, active.dense_stack->lanes), tiles = tiles_of(blocks, active.dense_stack->tile, threads);
   divide(threads, tiles, [&](int64_t i) { active.dense_stack->forward(s, blocks * i / tiles, blocks * (i + 1) / tiles); });
+}
+
+// The place of task i among `tasks`, such that tasks that are done at the same time do not write to neighbouring memory.
+int64_t apart(int64_t i, int64_t tasks, int threads) {
+  const int64_t rounds = pieces(tasks, threads), full = tasks - (rounds - 1) * threads;  // threads with a task in the last round
+  const int64_t thread = i % threads;
+  return thread * rounds - (thread > full ? thread - full : 0) + i / threads;
 }
 
 // Computes gx, and gw and gb if their addresses are not 0.
@@ -213,15 +220,17 @@ void stack_backward(int kind, int activation, int64_t layers, int64_t rows, int6
                     uintptr_t kept, uintptr_t gy, uintptr_t gx, uintptr_t gw, uintptr_t gb, uintptr_t scratch, int threads) {
   DenseStack s = stack_of(kind, activation, layers, rows, width, closed, weight, true, pointer<float>(kept));
   s.gy = pointer<const float>(gy), s.gx = pointer<float>(gx), s.gw = pointer<float>(gw), s.gb = pointer<float>(gb);
-  s.g = pointer<float>(scratch), s.gz = s.g + layer_size(together(rows), width);
+  s.stride = layer_size(together(rows), width);
+  s.g = pointer<float>(scratch), s.gz = s.g + s.stride;
   threads = useful_threads(s, threads);
   s.group = group_of(s, threads);
   const DenseStackKernels &kernels = *active.dense_stack;
   const int64_t blocks = pieces(rows, kernels.lanes), step = backward_rows_together / kernels.lanes;
+  const int64_t tile = kernels.tile * (width < 512 ? 1 : 4);  // the weights of wide layers are copied for each tile
   const int64_t height = width * parts_of(s.kind), groups = layers > s.group ? pieces(layers, s.group) : 1, panels = kernels.panels(s);
   do {
     s.stop = s.start + step < blocks ? s.start + step : blocks;
-    const int64_t count_blocks = s.stop - s.start, tiles = tiles_of(count_blocks, threads);
+    const int64_t count_blocks = s.stop - s.start, tiles = tiles_of(count_blocks, tile, threads);
     for (int64_t group = groups; group-- > 0;) {
       const int64_t first = layers * group / groups, last = layers * (group + 1) / groups, count = last - first;
       divide(threads, tiles, [&](int64_t i) {
@@ -229,10 +238,10 @@ void stack_backward(int kind, int activation, int64_t layers, int64_t rows, int6
       });
       if (s.gw == nullptr || count == 0) continue;
       // Slices of a panel that stay in the second cache level; smaller ones if there are few layers and panels.
-      const int64_t cached = pieces(height, 1024), needed = pieces(4 * threads, count * panels), smallest = pieces(height, 24);
+      const int64_t cached = pieces(height, 1024), needed = pieces((width < 96 ? 4 : 2) * threads, count * panels), smallest = pieces(height, 24);
       const int64_t slices = cached > needed ? cached : needed < smallest ? needed : smallest;
       divide(threads, count * panels * slices, [&](int64_t i) {
-        const int64_t slice = i % slices, panel = i / slices % panels;
+        const int64_t slice = i % slices, panel = apart(i / slices % panels, panels, threads);
         kernels.backward_weights(s, first + i / slices / panels, panel, height * slice / slices, height * (slice + 1) / slices);
       });
     }

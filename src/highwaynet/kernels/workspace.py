@@ -42,9 +42,9 @@ _lock = Lock()
 
 def workspace(like: Tensor, count: int) -> Tensor:
     """Return `count` uninitialized floats: memory of an earlier workspace whose tensors are all gone, if one has about this size."""
+    if not _LARGE <= 4 * count <= _MOST:
+        return fresh(like.new_empty(count))
     size = 4 * count
-    if not _LARGE <= size <= _MOST:
-        return fresh(like, count)
     with _lock:
         fitting = [block for block in _blocks if size <= len(block.memory) <= 2 * size and block.unused]
         block = min(fitting, key=lambda block: len(block.memory)) if fitting else _Block(size)
@@ -58,9 +58,15 @@ def workspace(like: Tensor, count: int) -> Tensor:
     return tensor
 
 
-def fresh(like: Tensor, *shape: int) -> Tensor:
-    """Return an uninitialized tensor for whoever called the kernel, in large pages if it is large: clearing those is quicker."""
-    tensor = like.new_empty(shape)
-    if (size := tensor.nbytes) >= _LARGE:
-        compiled().prefer_large_pages(tensor.data_ptr(), size)
+def workspace_like(tensor: Tensor) -> Tensor:
+    """Return an uninitialized tensor of the same shape, whose memory is reused when it is freed."""
+    if 4 * tensor.numel() < _LARGE:
+        return torch.empty_like(tensor)
+    return workspace(tensor, tensor.numel()).view(tensor.shape)
+
+
+def fresh(tensor: Tensor) -> Tensor:
+    """Return a new tensor that nothing has been written to, after asking for large pages if it is large: clearing those is quicker."""
+    if 4 * tensor.numel() >= _LARGE:
+        compiled().prefer_large_pages(tensor.data_ptr(), 4 * tensor.numel())
     return tensor
