@@ -3,8 +3,9 @@
     python benchmarks/stack_paths.py [--threads N] [--seconds S]
 
 Times two highway layers over widths and numbers of rows, forward only and forward with backward, with the tiles, with the products, and as
-PyTorch modules written by hand (the better one of separate and merged H and T). The tiles are timed with each instruction set that the
-processor has; the library chooses its own. Writes results/stack-paths.json.
+PyTorch modules written by hand (the better one of separate and merged H and T). Then the stacks of `highway bench --wide`. Everything is
+done with each vector instruction set of the processor for the tiles; the library chooses its own. On AMD processors torch's library uses
+AVX2 only, so that the comparison with AVX2 tiles shows what to expect of other processors. Writes results/stack-paths.json.
 """
 
 import argparse
@@ -18,12 +19,13 @@ from highwaynet import DenseHighway
 from highwaynet.base.memory import keep_freed_memory
 from highwaynet.bench.measure import best_times
 from highwaynet.bench.peers import MergedHighway, NaiveHighway
+from highwaynet.bench.wide import OURS, run_wide
 from highwaynet.kernels import dense_stack
 from highwaynet.kernels.native import native_module
 
 LAYERS = 2
-WIDTHS = (192, 256, 512, 1024, 2048)
-ROWS = (1, 2)
+WIDTHS = (64, 128, 256, 512, 1024, 2048)
+ROWS = (1, 2, 4, 16, 128, 1024)
 
 
 def main() -> None:
@@ -37,15 +39,19 @@ def main() -> None:
     native = native_module()
     if native is None:
         raise SystemExit("the kernels were not compiled: there is nothing to choose")
-    shapes = []
-    for instructions in native.instruction_sets()[:2]:
+    shapes, wide = [], []
+    for instructions in [name for name in native.instruction_sets() if name != "baseline"]:
         native.use_instruction_set(instructions)
         print(f"{instructions}: rows, tiles and products × the best module by hand, forward | step")
         for width in WIDTHS:
-            found = [{"instructions": instructions, **measure(width, rows, options.seconds)} for rows in ROWS]
-            shapes += found
-            print(f"{width:5} wide  " + "  ".join(_cell(shape) for shape in found), flush=True)
-    write_record("stack-paths", "stack_paths.py", layers=LAYERS, shapes=shapes)
+            row = [{"instructions": instructions, **measure(width, rows, options.seconds)} for rows in ROWS]
+            shapes += row
+            print(f"{width:5} wide  " + "  ".join(_cell(shape) for shape in row), flush=True)
+        for found in run_wide(seconds=40 * options.seconds, threads=options.threads).steps:
+            if found.peer == OURS:
+                wide.append({"instructions": instructions, **found.setting.model_dump(), "times_by_hand": round(found.times_by_hand, 3)})
+                print(f"{found.setting.system}: {found.times_by_hand:.2f} × by hand")
+    write_record("stack-paths", "stack_paths.py", layers=LAYERS, shapes=shapes, wide=wide)
 
 
 def _cell(shape: dict[str, float]) -> str:

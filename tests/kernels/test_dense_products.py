@@ -20,6 +20,7 @@ def test_only_one_or_two_rows_of_wide_layers() -> None:
     assert prefers_products(1, 256)
     assert not prefers_products(2, 511)
     assert prefers_products(2, 512)
+    assert not prefers_products(2, 2048)
     assert not prefers_products(3, 4096)
     assert not prefers_products(128, 50)
 

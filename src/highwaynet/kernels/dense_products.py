@@ -16,10 +16,10 @@ from highwaynet.kernels.workspace import workspace_like
 def prefers_products(rows: int, width: int) -> bool:
     """Whether a stack is computed layer by layer with the library's products instead of fused tiles.
 
-    The choice is made only here. It was measured with `benchmarks/stack_paths.py`, on AVX-512 and AVX2: the tiles win except for one or
-    two rows of wide layers.
+    The choice is made only here. It was measured with `benchmarks/stack_paths.py` on AVX-512 and AVX2 (results/stack-paths.json): the
+    tiles win at every width from 64 to 2,048, except for a single row of at least 256 and for two rows of about 512 to 1,024.
     """
-    return rows <= 2 and width >= 256 * rows
+    return (rows == 1 and width >= 256) or (rows == 2 and 512 <= width < 2048)
 
 
 def _layer(x: Tensor, weight: Tensor, bias: Tensor, z: Tensor, y: Tensor, kind: str, activation: str) -> None:

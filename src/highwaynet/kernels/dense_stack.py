@@ -2,7 +2,8 @@
 
 A tile of rows passes through all layers while it stays in the cache. Activation, gate and mixing happen before anything is stored. torch
 would start about ten operators for each layer, and for thin layers starting takes longer than computing. The result does not depend on
-the number of threads. One tensor is kept for the backward pass: the states of all layers and, for highway layers, H and T.
+the number of threads. One tensor is kept for the backward pass: the states of all layers and, for highway layers, H and T. One or two rows
+of wide layers are computed in `dense_products`.
 """
 
 from collections.abc import Collection, Sequence
