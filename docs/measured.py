@@ -145,10 +145,32 @@ def depth_lstm() -> str:
     return table(["", *(f"{depth} layers" for depth in depths)], rows)
 
 
+def wide() -> str:
+    """Training steps of wide stacks, next to modules by hand, and with AVX2 only."""
+    steps = json.loads((RESULTS / "bench-wide.json").read_text())["steps"]
+    paths = json.loads((RESULTS / "stack-paths.json").read_text())["wide"]
+    narrow = {one["system"]: one["times_by_hand"] for one in paths if one["instructions"] == "avx2"}
+    rows = []
+    for system, group in groupby(steps, key=lambda one: one["setting"]["system"]):
+        ones = {one["peer"]: one for one in group}
+        ours, naive, merged = ones["highwaynet"], ones["naive PyTorch"], ones["PyTorch, H and T merged"]
+        setting = ours["setting"]
+        rows.append(
+            [
+                f"{system}: {setting['layers']} of {setting['width']:,}, {setting['rows']:,} rows",
+                *(f"{one['milliseconds']:.1f} ms" for one in (ours, naive, merged)),
+                f"{ours['times_by_hand']:.2f}",
+                f"{narrow[system]:.2f}",
+            ]
+        )
+    return table(["highway layers", "highwaynet", "naive", "merged", "× the better", "the same, AVX2 only"], rows)
+
+
 TABLES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "shrinking": ("SHRINKING.md", "shrinking.json", shrinking),
     "layer-drop": ("SHRINKING.md", "layer-drop.json", layer_drop),
     "export-latency": ("EXPORT.md", "export-latency.json", export_latency),
+    "wide": ("SPEED.md", "bench-wide.json", wide),
     "first-try": ("DATA.md", "first-try.json", first_try),
     "explore-speed": ("EXPLORE.md", "explore-speed.json", explore_speed),
     "parity": ("RECURRENT.md", "parity.json", parity),

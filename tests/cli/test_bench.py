@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from highwaynet.bench.bench_records import BenchRecord, RecurrentSetting, Setting
+from highwaynet.bench.bench_records import BenchRecord, RecurrentSetting, Setting, WideRecord, WideSetting
 from highwaynet.bench.measure import best_times, run_bench
 from highwaynet.bench.peers import peers_for, product, stack_alone
 from highwaynet.bench.recurrent import NaiveRecurrentHighway, lstm_width, modules_for
+from highwaynet.bench.wide import run_wide, wide_peers
+from highwaynet.cli.bench import bench_command
 from support import Highway
 
 
@@ -89,7 +91,6 @@ def test_the_command(tmp_path: Path, highway: Highway, monkeypatch: pytest.Monke
 
 def test_the_table_of_recurrent_layers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from highwaynet.bench import measure
-    from highwaynet.cli.bench import bench_command
 
     original, asked = measure.run_bench, []
 
@@ -106,6 +107,41 @@ def test_the_table_of_recurrent_layers(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "depth 2, width 4, 2 steps, batch 2" in shown
     assert "ms per step" in shown
     assert shown.count("highwaynet") == 1, "no table of dense networks"
+
+
+def test_wide_peers_compute_the_same_and_the_record_is_whole() -> None:
+    setting = WideSetting(system="tiny", layers=2, width=6, rows=5)
+    assert setting.operations == 3 * 2 * (5 * 6 * 12) * 2
+    stacks = wide_peers(setting)
+    stack, x = stacks.pop("highwaynet"), torch.randn(5, 6)
+    for peer in stacks.values():
+        for number, layer in enumerate(peer):
+            for part, name in ((0, "transform"), (1, "gate")):
+                rows = slice(6 * part, 6 * part + 6)
+                both = getattr(layer, "both", None)
+                weight, bias = (
+                    (getattr(layer, name).weight, getattr(layer, name).bias) if both is None else (both.weight[rows], both.bias[rows])
+                )
+                weight.data.copy_(stack.weight[number, rows])
+                bias.data.copy_(stack.bias[number, rows])
+        torch.testing.assert_close(peer(x), stack(x))
+    record = run_wide(settings=[setting], seconds=0.01, threads=1)
+    assert WideRecord.model_validate_json(record.model_dump_json()) == record
+    assert [row.peer for row in record.steps] == ["highwaynet", *stacks]
+    assert max(row.times_by_hand for row in record.steps[1:]) == 1
+
+
+def test_the_wide_command(tmp_path: Path, highway: Highway, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = (WideSetting(system="CBHG", layers=2, width=8, rows=5),)
+    monkeypatch.setitem(run_wide.__kwdefaults__, "settings", tiny)
+    tables: list[object] = []
+    monkeypatch.setattr("highwaynet.cli.bench.print_table", lambda columns, rows, title: tables.append(rows))
+    bench_command(wide=True, seconds=0.01, threads=1, out=tmp_path / "wide.json")
+    assert tables[0][0][:2] == ["CBHG, 2×8, 5 rows", "highwaynet"]  # type: ignore[index]
+    assert json.loads((tmp_path / "wide.json").read_text())["steps"][0]["peer"] == "highwaynet"
+    result = highway("bench", "--wide", "--sweep")
+    assert result.returncode == 2
+    assert "--wide and --sweep: choose one" in result.stderr
 
 
 def test_the_picture(tmp_path: Path) -> None:

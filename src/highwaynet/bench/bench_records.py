@@ -101,3 +101,47 @@ class BenchRecord(Spec):
     """Whole training steps of recurrent layers."""
     sweep: tuple[Measurement, ...] = ()
     """Whole training steps over depths and batch sizes."""
+
+
+class WideSetting(Spec):
+    """A stack of wide highway layers, as a published system uses it."""
+
+    system: str
+    """The system."""
+    layers: int
+    """Number of highway layers."""
+    width: int
+    """Number of blocks of each layer."""
+    rows: int
+    """Rows of a batch: samples, words, or frames of sound."""
+
+    @property
+    def operations(self) -> int:
+        """Number of multiplications and additions of one training step; backward takes twice as many as forward."""
+        return 12 * self.rows * self.width**2 * self.layers
+
+
+class WideMeasurement(Spec):
+    """The time of one peer for one stack."""
+
+    setting: WideSetting
+    """The stack."""
+    peer: str
+    """Name of the peer."""
+    milliseconds: float
+    """Duration of the fastest step."""
+    times_by_hand: float
+    """Speed as a multiple of that of the faster one of the two modules by hand, in the same turns."""
+    gflops: float
+    """Multiplications and additions of the stack, in 10⁹ per second."""
+
+
+class WideRecord(Spec):
+    """The results of `highway bench --wide`: training steps (forward, backward, SGD with momentum) of stacks with ReLU."""
+
+    schema_version: Literal[1] = 1
+    """Version of this format."""
+    environment: dict[str, Any]
+    """Versions, machine, threads, kernel."""
+    steps: tuple[WideMeasurement, ...]
+    """The measurements."""
