@@ -9,7 +9,7 @@ import typer
 from highwaynet.base.errors import InputError
 from highwaynet.base.text import percent
 from highwaynet.cli.output import CHECKPOINT, note, plain_lines, print_table
-from highwaynet.cli.predictions import FORMS, Answered, Form, rows_of, writer_for
+from highwaynet.cli.predictions import FORMS, Answered, FileForm, rows_of, writer_for
 from highwaynet.exporting.places import check_place
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
@@ -76,7 +76,7 @@ def predict_command(
     _conclude(model, first, done, skipped, out)
 
 
-def _form(out: Path | None, *, as_json: bool, as_csv: bool) -> Form | None:
+def _form(out: Path | None, *, as_json: bool, as_csv: bool) -> FileForm | None:
     """Return the form of the output; None for a table of the first answers on the screen."""
     chosen = [name for name, given in (("--json", as_json), ("--csv", as_csv), ("--out", out is not None)) if given]
     if len(chosen) > 1:

@@ -18,8 +18,8 @@ from highwaynet.base.files import cannot
 if TYPE_CHECKING:
     from highwaynet.runs.model import Predictions
 
-Form = Literal["csv", "json", "jsonl", "parquet"]
-FORMS: dict[str, Form] = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".parquet": "parquet"}
+FileForm = Literal["csv", "json", "jsonl", "parquet"]
+FORMS: dict[str, FileForm] = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".parquet": "parquet"}
 """Forms of files by how their names end."""
 
 
@@ -70,7 +70,7 @@ Write = Callable[[list[Answered]], None]
 
 
 @contextmanager
-def writer_for(form: Form, path: Path | None, about: dict[str, Any]) -> Iterator[Write]:
+def writer_for(form: FileForm, path: Path | None, about: dict[str, Any]) -> Iterator[Write]:
     """Open the output and yield a function that adds answers to it.
 
     Args:

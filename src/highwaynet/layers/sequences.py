@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-Form = Literal["time-first", "batch-first", "single", "packed"]
+SequenceForm = Literal["time-first", "batch-first", "single", "packed"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class PackedRows:
     """The rows, (rows, features)."""
     counts: Tensor
     """Number of rows of each step, int64 on the CPU."""
-    form: Form
+    form: SequenceForm
     """How the caller gave them, and gets the outputs."""
     batch: int
     """Number of sequences."""
@@ -123,7 +123,7 @@ def rows_of(x: Tensor | PackedSequence, lengths: Tensor | Sequence[int] | None, 
         return PackedRows(x, torch.ones(len(x), dtype=torch.int64), "single", 1, len(x))
     batch, steps = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
     _check_size(steps, batch)
-    form: Form = "batch-first" if batch_first else "time-first"
+    form: SequenceForm = "batch-first" if batch_first else "time-first"
     if lengths is None:
         data = (x.transpose(0, 1) if batch_first else x).reshape(steps * batch, features)
         return PackedRows(data, torch.full((steps,), batch, dtype=torch.int64), form, batch, steps)
