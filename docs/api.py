@@ -20,7 +20,7 @@ START = f"""All {len(PUBLIC)} names of the package, by what you want to do: sign
 Examples assume `import torch`, `from torch import nn` and `from highwaynet import *`. Types that are not names of the package are explained
 [at the end](#types-in-signatures). `highwaynet.__version__` is the version."""
 GROUPS = {
-    "Train and evaluate": "train evaluate load TrainedModel train_seeds SeedsRecord Score",
+    "Train and evaluate": "train evaluate load TrainedModel Predictions export Exported train_seeds SeedsRecord Score",
     "Look inside": "inspect Study observe lesion",
     "Layers": "DenseHighway DensePlain DenseResidual DenseMaxout ConvHighway ConvPlain ConvResidual ConvMaxout Highway PadChannels "
     "Subsample auto_gate_bias recompute",

@@ -77,9 +77,22 @@ def first_try() -> str:
     return table(["data", "before", "now", "time now"], rows)
 
 
+def export_latency() -> str:
+    """Ours compared with ONNX Runtime on the exported file."""
+    record = json.loads((RESULTS / "export-latency.json").read_text())
+    rows = []
+    for one in record["rows"]:
+        taken = one["milliseconds"]
+        numbers = [taken[name] for name in ("ours", "network", "onnxruntime")]
+        rows.append([one["network"], str(one["batch"]), *(f"{number:.3g}" for number in numbers), f"{numbers[2] / numbers[0]:.2f}"])
+    headings = ["network", "batch", "ours", "ours, network only", "ONNX Runtime", "ONNX Runtime / ours"]
+    return table(headings, rows)
+
+
 TABLES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "shrinking": ("SHRINKING.md", "shrinking.json", shrinking),
     "layer-drop": ("SHRINKING.md", "layer-drop.json", layer_drop),
+    "export-latency": ("EXPORT.md", "export-latency.json", export_latency),
     "first-try": ("DATA.md", "first-try.json", first_try),
 }
 """By mark: page, record, and the function that makes the table."""

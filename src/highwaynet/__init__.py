@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from highwaynet.data.dataset import Dataset as Dataset
     from highwaynet.data.load import load_dataset as load_dataset
     from highwaynet.data.spec import DataSpec as DataSpec
+    from highwaynet.exporting.export import Exported as Exported
+    from highwaynet.exporting.export import export as export
     from highwaynet.facade import evaluate as evaluate
     from highwaynet.facade import inspect as inspect
     from highwaynet.layers.conv_highway import ConvHighway as ConvHighway
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from highwaynet.networks.summaries import NetworkSummary as NetworkSummary
     from highwaynet.networks.summaries import list_networks as list_networks
     from highwaynet.runs.directory import RunDirectory as RunDirectory
+    from highwaynet.runs.model import Predictions as Predictions
     from highwaynet.runs.model import TrainedModel as TrainedModel
     from highwaynet.runs.model import load as load
     from highwaynet.runs.run_records import Score as Score
@@ -79,6 +82,7 @@ _HOMES = {
     "DensePlain": "layers.dense_plain",
     "DenseResidual": "layers.dense_residual",
     "DivergenceError": "training.divergence",
+    "Exported": "exporting.export",
     "Highway": "layers.highway",
     "HighwayError": "base.errors",
     "InputError": "base.errors",
@@ -89,6 +93,7 @@ _HOMES = {
     "Objective": "training.objective",
     "PadChannels": "layers.shape_change",
     "Plan": "networks.plan",
+    "Predictions": "runs.model",
     "Regression": "training.objective",
     "RunDirectory": "runs.directory",
     "RunSpec": "runs.spec",
@@ -105,6 +110,7 @@ _HOMES = {
     "build_network": "networks.build",
     "build_plan": "networks.build",
     "evaluate": "facade",
+    "export": "exporting.export",
     "inspect": "facade",
     "lesion": "layers.lesion",
     "list_networks": "networks.summaries",

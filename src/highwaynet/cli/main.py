@@ -19,6 +19,7 @@ from highwaynet.cli.bench import bench_command
 from highwaynet.cli.commands import Commands
 from highwaynet.cli.data import data_app
 from highwaynet.cli.evaluate import evaluate_command
+from highwaynet.cli.export import export_command
 from highwaynet.cli.inspect import inspect_command
 from highwaynet.cli.lesion import lesion_command
 from highwaynet.cli.networks import networks_command
@@ -48,6 +49,7 @@ app = typer.Typer(
 app.command("train")(train_command)
 app.command("evaluate")(evaluate_command)
 app.command("predict")(predict_command)
+app.command("export")(export_command)
 app.command("networks")(networks_command)
 app.add_typer(data_app)
 app.command("inspect")(inspect_command)
