@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from highwaynet.layers.dense_highway import DenseHighway as DenseHighway
     from highwaynet.layers.dense_plain import DensePlain as DensePlain
     from highwaynet.layers.dense_residual import DenseResidual as DenseResidual
+    from highwaynet.layers.depth_lstm import DepthLSTM as DepthLSTM
     from highwaynet.layers.gate_bias import auto_gate_bias as auto_gate_bias
     from highwaynet.layers.highway import Highway as Highway
     from highwaynet.layers.lesion import lesion as lesion
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from highwaynet.layers.maxout import DenseMaxout as DenseMaxout
     from highwaynet.layers.observation import observe as observe
     from highwaynet.layers.recomputation import recompute as recompute
+    from highwaynet.layers.recurrent_highway import RecurrentHighway as RecurrentHighway
     from highwaynet.layers.shape_change import PadChannels as PadChannels
     from highwaynet.layers.shape_change import Subsample as Subsample
     from highwaynet.networks.build import build_network as build_network
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from highwaynet.training.objective import Regression as Regression
     from highwaynet.training.several import train_seeds as train_seeds
     from highwaynet.training.watcher import Watcher as Watcher
+    from highwaynet.web.explore import explore as explore
 
 __version__ = "0.1.0"
 
@@ -81,6 +84,7 @@ _HOMES = {
     "DenseMaxout": "layers.maxout",
     "DensePlain": "layers.dense_plain",
     "DenseResidual": "layers.dense_residual",
+    "DepthLSTM": "layers.depth_lstm",
     "DivergenceError": "training.divergence",
     "Exported": "exporting.export",
     "Highway": "layers.highway",
@@ -94,6 +98,7 @@ _HOMES = {
     "PadChannels": "layers.shape_change",
     "Plan": "networks.plan",
     "Predictions": "runs.model",
+    "RecurrentHighway": "layers.recurrent_highway",
     "Regression": "training.objective",
     "RunDirectory": "runs.directory",
     "RunSpec": "runs.spec",
@@ -111,6 +116,7 @@ _HOMES = {
     "build_plan": "networks.build",
     "evaluate": "facade",
     "export": "exporting.export",
+    "explore": "web.explore",
     "inspect": "facade",
     "lesion": "layers.lesion",
     "list_networks": "networks.summaries",

@@ -12,13 +12,19 @@ MINE = """
 from typing import Any, assert_type
 
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from highwaynet import (
-    ConvHighway, ConvMaxout, ConvPlain, ConvResidual, DenseHighway, DenseMaxout, DensePlain, DenseResidual, Highway, PadChannels, Subsample
+    ConvHighway, ConvMaxout, ConvPlain, ConvResidual, DenseHighway, DenseMaxout, DensePlain, DenseResidual, Highway, PadChannels,
+    RecurrentHighway, Subsample
 )
 from highwaynet import auto_gate_bias
 from highwaynet.networks.convolutional import ConvNetwork
 from highwaynet.networks.dense import DenseNetwork
+
+
+def packed(x: PackedSequence) -> None:
+    assert_type(RecurrentHighway(3, 4)(x), tuple[PackedSequence, Tensor])
 
 
 def layers(x: Tensor, flag: bool) -> None:
@@ -42,6 +48,9 @@ def layers(x: Tensor, flag: bool) -> None:
     assert_type(ConvMaxout(3, 4)(x), Tensor)
     assert_type(PadChannels(4)(x), Tensor)
     assert_type(Subsample(2)(x), Tensor)
+    assert_type(RecurrentHighway(3, 4)(x), tuple[Tensor, Tensor])
+    assert_type(RecurrentHighway(3, 4)(x, x, lengths=[2]), tuple[Tensor, Tensor])
+    assert_type(RecurrentHighway(3, 4)(x, return_gates=flag), tuple[Any, ...])
     assert_type(stack(x), int)  # type: ignore[assert-type]
 
 

@@ -40,6 +40,50 @@ class Measurement(Spec):
     """`gflops` as a share of the speed of a large matrix product in the same turns."""
 
 
+class RecurrentSetting(Spec):
+    """A recurrent highway layer and a batch of sequences."""
+
+    steps: int = 64
+    """Length of the sequences."""
+    batch: int = 32
+    """Number of sequences."""
+    inputs: int = 128
+    """Size of the input at each step."""
+    width: int = 128
+    """Size of the state."""
+    depth: int = 5
+    """Micro-layers at each step."""
+
+    @property
+    def multiply_adds(self) -> int:
+        """Number of multiply-adds for one step of one sequence."""
+        return 2 * self.width * (self.inputs + self.depth * self.width)
+
+    @property
+    def operations(self) -> int:
+        """Number of multiplications and additions for one training step; backward takes twice as many as forward."""
+        return 6 * self.steps * self.batch * self.multiply_adds
+
+
+class RecurrentMeasurement(Spec):
+    """The time of one peer for one recurrent setting."""
+
+    setting: RecurrentSetting
+    """Layer and batch."""
+    peer: str
+    """Name of the peer."""
+    milliseconds: float
+    """Duration of the fastest step."""
+    times_naive: float
+    """Speed as a multiple of the naive loop's in the same turns."""
+    times_lstm: float
+    """Speed as a multiple of that of an nn.LSTM with as many multiply-adds."""
+    gflops: float
+    """Multiplications and additions of the highway layer, in 10⁹ per second."""
+    share_of_product: float
+    """`gflops` as a share of the speed of a large matrix product in the same turns."""
+
+
 class BenchRecord(Spec):
     """The results of a benchmark."""
 
@@ -53,5 +97,7 @@ class BenchRecord(Spec):
     """Whole training steps: forward, loss, backward, SGD with momentum."""
     stacks: tuple[Measurement, ...]
     """Forward and backward passes of the stack only."""
+    recurrent: tuple[RecurrentMeasurement, ...] = ()
+    """Whole training steps of recurrent layers."""
     sweep: tuple[Measurement, ...] = ()
     """Whole training steps over depths and batch sizes."""

@@ -1,7 +1,7 @@
 """`highway bench`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,12 +13,15 @@ from highwaynet.cli.output import console, messages, print_json, print_table
 def bench_command(
     threads: Annotated[int | None, typer.Option(min=1, help="Number of threads; by default all.")] = None,
     seconds: Annotated[float, typer.Option(min=0.01, help="Seconds for each comparison.")] = 6.0,
+    only: Annotated[
+        Literal["dense", "recurrent"] | None, typer.Option(help="Measure only dense networks, or only recurrent layers.")
+    ] = None,
     sweep: Annotated[bool, typer.Option("--sweep", help="Also measure depths 10 … 1000 and batches of 32 … 1024, with a figure.")] = False,
     compile_: Annotated[bool, typer.Option("--compile", help="Also measure torch.compile, which takes a minute to start.")] = False,
     out: Annotated[Path | None, typer.Option(help="A file for the record (.json); the figure is saved next to it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
-    """Measure a training step of thin, deep networks on this machine, and compare with PyTorch modules and JAX.
+    """Measure a training step of thin, deep networks and of recurrent layers on this machine, and compare with PyTorch and JAX.
 
     Peers that are not installed are skipped; JAX comes with the extra `bench`. Run nothing else at the same time.
 
@@ -26,12 +29,15 @@ def bench_command(
     """
     if out is not None and out.suffix != ".json":
         raise InputError(f"--out {out}: name a file that ends in .json")
-    from highwaynet.bench.bench_records import Measurement
-    from highwaynet.bench.measure import run_bench
+    from highwaynet.bench.bench_records import Measurement, RecurrentMeasurement
+    from highwaynet.bench.measure import SETTINGS, run_bench
+    from highwaynet.bench.recurrent import SETTINGS as RECURRENT_SETTINGS
 
     if sweep and out is not None:
         from highwaynet.figures.bench_plot import draw_sweep
     record = run_bench(
+        settings=() if only == "recurrent" else SETTINGS,
+        recurrent=() if only == "dense" else RECURRENT_SETTINGS,
         seconds=seconds,
         compile_too=compile_,
         sweep=sweep,
@@ -60,7 +66,18 @@ def bench_command(
         ("GFLOP/s", "right"),
         ("of product", "right"),
     ]
+    columns_of_recurrent = [("recurrent layer", "whole"), *columns[1:4], ("× LSTM", "right"), columns[5]]
+
+    def recurrent_row(found: RecurrentMeasurement) -> list[str]:
+        setting = found.setting
+        what = f"depth {setting.depth}, width {setting.width}, {setting.steps} steps, batch {setting.batch}"
+        times = [f"{found.milliseconds:.2f}", f"{found.times_naive:.2f}", f"{found.times_lstm:.2f}"]
+        return [what, found.peer, *times, f"{found.share_of_product:.0%}"]
+
     environment = record.environment
     title = f"{environment['processor']}, {environment['threads']} threads, kernel {environment['kernel']}"
-    print_table(columns, [row(found) for found in (*record.steps, *record.stacks, *record.sweep)], title=title)
+    if dense := [row(found) for found in (*record.steps, *record.stacks, *record.sweep)]:
+        print_table(columns, dense, title=title)
+    if record.recurrent:
+        print_table(columns_of_recurrent, [recurrent_row(found) for found in record.recurrent], title=title)
     console.print(f"product: a 2048×2048 matrix product, at {record.product_gflops:.0f} GFLOP/s", soft_wrap=True)

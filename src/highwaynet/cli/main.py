@@ -19,6 +19,7 @@ from highwaynet.cli.bench import bench_command
 from highwaynet.cli.commands import Commands
 from highwaynet.cli.data import data_app
 from highwaynet.cli.evaluate import evaluate_command
+from highwaynet.cli.explore import explore_command
 from highwaynet.cli.export import export_command
 from highwaynet.cli.inspect import inspect_command
 from highwaynet.cli.lesion import lesion_command
@@ -56,6 +57,7 @@ app.command("inspect")(inspect_command)
 app.command("lesion")(lesion_command)
 app.command("shrink")(shrink_command)
 app.command("report")(report_command)
+app.command("explore")(explore_command)
 app.command("runs")(runs_command)
 app.add_typer(search_app)
 app.command("reproduce")(reproduce_command)

@@ -13,6 +13,7 @@
 #include "dense_layer.h"
 #include "dense_stack.h"
 #include "gating.h"
+#include "recurrent.h"
 
 namespace nb = nanobind;
 using namespace highwaynet;
@@ -24,6 +25,7 @@ struct InstructionSet {
   const GatingKernels *gating;
   const DenseStackKernels *dense_stack;
   const DenseLayerKernels *dense_layer;
+  const RecurrentKernels *recurrent;
 };
 
 // The instruction sets that this processor can run, the fastest first.
@@ -34,10 +36,10 @@ std::vector<InstructionSet> runnable() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
-    sets.push_back({"avx512", &gating_avx512, &dense_stack_avx512, &dense_layer_avx512});
-  if (avx2) sets.push_back({"avx2", &gating_avx2, &dense_stack_avx2, &dense_layer_avx2});
+    sets.push_back({"avx512", &gating_avx512, &dense_stack_avx512, &dense_layer_avx512, &recurrent_avx512});
+  if (avx2) sets.push_back({"avx2", &gating_avx2, &dense_stack_avx2, &dense_layer_avx2, &recurrent_avx2});
 #endif
-  sets.push_back({"baseline", &gating_baseline, &dense_stack_baseline, &dense_layer_baseline});
+  sets.push_back({"baseline", &gating_baseline, &dense_stack_baseline, &dense_layer_baseline, &recurrent_baseline});
   return sets;
 }
 
@@ -214,6 +216,10 @@ int64_t stack_scratch(int kind, int64_t layers, int64_t rows, int64_t width, int
   return layer_size(rows, width) * (1 + group_of(s, threads) * parts_of(s.kind));
 }
 
+// ----- Recurrent highway layers
+
+#include "recurrent_calls.h"
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -227,6 +233,11 @@ NB_MODULE(_native, m) {
   m.def("stack_scratch", &stack_scratch);
   m.def("stack_forward", &stack_forward, free);
   m.def("stack_backward", &stack_backward, free);
+  m.def("recurrent_memory", &recurrent_memory);
+  m.def("recurrent_scratch", &recurrent_scratch);
+  m.def("recurrent_forward", &recurrent_forward, free);
+  m.def("recurrent_backward", &recurrent_backward, free);
+  m.def("divide_recurrent", [](int division) { recurrent_division = static_cast<Division>(division); });
   m.def("use_parallel_region", [](uintptr_t address) { parallel_region = reinterpret_cast<ParallelRegion>(address); });
   m.def("instruction_sets", [] {
     std::vector<std::string> names;

@@ -30,9 +30,9 @@ def plan_of(spec: NetworkSpec, input_shape: Sequence[int], outputs: int) -> Plan
 
 def _dense(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     if spec.kind == "maxout":
-        raise ValueError("dense networks have no maxout layers: choose highway, plain or residual")
+        raise ValueError("dense networks have no maxout layers: choose highway, plain, residual or lstm")
     drop = _dropouts(spec)
-    gates: dict[str, Any] = _gates(spec) if spec.kind == "highway" else {}
+    gates: dict[str, Any] = {name: value for name, value in _gates(spec).items() if name in spec.preset.settings}
     stack = DenseStack(spec.kind, spec.depth - 1, **_own(spec), **gates)
     return [_dense_layer(spec, spec.width or 1), next(drop), stack, next(drop), _head(outputs)]
 

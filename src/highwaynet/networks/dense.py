@@ -13,6 +13,7 @@ from highwaynet.kernels.dense_network import Parameters, can_network, network_lo
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
+from highwaynet.layers.depth_lstm import DepthLSTM
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.networks.affine import AnyStack, MixedStack, affine_map
@@ -151,6 +152,8 @@ def _stack(part: DenseStack, width: int, generator: Generator | None) -> AnyStac
     if part.kind == "highway":
         gates: dict[str, Any] = {"gate_bias": part.gate_bias or 0.0, "carry": part.carry or "coupled"}
         return DenseHighway(width, layers=part.layers, **gates, **_shared(part, generator))
+    if part.kind == "lstm":
+        return DepthLSTM(width, layers=part.layers, gate_bias=part.gate_bias or 0.0, **_shared(part, generator))
     kind = DensePlain if part.kind == "plain" else DenseResidual
     return kind(width, layers=part.layers, **_shared(part, generator))
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from highwaynet.networks.families import FAMILIES, Family
 from highwaynet.networks.plan import Shape
 
-LayerKind = Literal["highway", "plain", "residual", "maxout"]
+LayerKind = Literal["highway", "plain", "residual", "lstm", "maxout"]
 Variant = Literal["paper", "released", "2016"]
 
 MNIST: Shape = (1, 28, 28)
@@ -242,6 +242,16 @@ PRESETS: dict[str, Preset] = {
         settings=_DENSE,
         made_for=MNIST,
         defaults={"width": 71, "dropout": _NO_DROPOUT},
+    ),
+    "fc-lstm": Preset(
+        drawing="dense",
+        family="dense",
+        kind="lstm",
+        summary="one plain dense layer, then LSTM cells over depth, then softmax; as many parameters per layer as fc-highway",
+        origins={"paper": "reconstruction: paper, footnote 2, which gives no equations"},
+        settings=_DENSE | {"gate_bias"},
+        made_for=MNIST,
+        defaults={"width": 35, "gate_bias": "auto", "dropout": _NO_DROPOUT},
     ),
     "mnist-highway-16": _mnist(16),
     "mnist-highway-32": _mnist(32),

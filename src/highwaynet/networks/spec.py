@@ -52,7 +52,8 @@ class NetworkSpec(Spec):
     """The initial weights are uniform between ± this number; only for init = uniform (default 0.05)."""
 
     gate_bias: Annotated[float, Field(ge=-1000, le=1000)] | Literal["auto"] | None = None
-    """Initial value b_T of the transform gate biases: a number, or auto, which follows from the depth. Highway networks only."""
+    """Initial value b_T of the transform gate biases: a number, or auto, which follows from the depth. Highway
+    networks; in fc-lstm, of the input gates, and the forget gates start at its opposite."""
 
     carry: Carry | None = None
     """Carry gate: coupled (C = 1 − T, as in the paper) or independent. Highway networks only."""
@@ -77,7 +78,7 @@ class NetworkSpec(Spec):
 
     @property
     def kind(self) -> LayerKind:
-        """Kind of its layers: highway, plain, residual or maxout."""
+        """Kind of its layers: highway, plain, residual, lstm or maxout."""
         return self.preset.kind
 
     @property
@@ -140,11 +141,12 @@ class NetworkSpec(Spec):
             raise ValueError(f"network.variant = {self.variant!r}: {self.name} comes as {' or '.join(map(repr, preset.origins))}")
         if preset.layers is not None and self.depth != preset.layers:
             raise ValueError(
-                f"network.depth = {self.depth}: {self.name} has {preset.layers} layers; fc-highway, fc-plain and fc-residual take any"
+                f"network.depth = {self.depth}: {self.name} has {preset.layers} layers; fc-highway, -plain, -residual and -lstm take any"
             )
         for field in ("gate_bias", "carry"):
-            if (value := getattr(self, field)) is not None and self.kind != "highway":
-                raise ValueError(f"network.{field} = {value!r}: {self.name} has no gates; leave it out, or choose a highway network")
+            if (value := getattr(self, field)) is not None and field not in preset.settings:
+                what = "no carry gate" if self.kind == "lstm" else "no gates"
+                raise ValueError(f"network.{field} = {value!r}: {self.name} has {what}; leave it out, or choose a highway network")
         usual = preset.defaults | ({"variant": self.variant} if preset.traits.has_variants else {})
         for field in ("variant", "width", "activation", "head", "dropout", "shortcut", "deep_supervision"):
             value = getattr(self, field)

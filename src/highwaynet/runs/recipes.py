@@ -173,6 +173,7 @@ _DENSE: dict[str, dict[str, Recipe]] = {
     "fc-highway": _dense(0.1, _SETTINGS_2021),
     "fc-plain": _dense(_OWN_RATES["plain"], f"{_SETTINGS_2021}; learning rate from our own search"),
     "fc-residual": _dense(_OWN_RATES["residual"], f"{_SETTINGS_2021}; learning rate from our own search"),
+    "fc-lstm": _dense(_OWN_RATES["lstm"], f"{_SETTINGS_2021}; learning rate from our own trials"),
 }
 
 
