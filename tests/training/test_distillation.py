@@ -23,7 +23,7 @@ from highwaynet import (
 from highwaynet.base.errors import InputError
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.spec import spec_from_values
-from highwaynet.runs.teacher_spec import DistillationForm
+from highwaynet.runs.teacher_spec import DistanceForm
 from highwaynet.training.distillation import Distillation
 from highwaynet.training.loop import train
 from highwaynet.training.objective import Batch, Classification, Companions, Regression
@@ -76,7 +76,7 @@ def reference(student: torch.nn.Module, wise: torch.nn.Module, batch: Batch, *, 
 
 @pytest.mark.parametrize("form", ["hinton", "fitnets"])
 @pytest.mark.parametrize("name", ["fc-highway", "fc-plain", "mnist-highway-16"])
-def test_gradients_against_a_reference_in_float64(form: DistillationForm, name: str) -> None:
+def test_gradients_against_a_reference_in_float64(form: DistanceForm, name: str) -> None:
     own = {"depth": 4, "width": 8} if name.startswith("fc") else {"dropout": (0.0,) * 4}
     student, wise = (
         build_network(NetworkSpec(name=name, **own), (1, 28, 28), 10, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2)

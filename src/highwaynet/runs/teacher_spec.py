@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from highwaynet.base.specs import Spec
 from highwaynet.runs.names import Kept
 
-DistillationForm = Literal["hinton", "fitnets"]
+DistanceForm = Literal["hinton", "fitnets"]
 Stage = Literal["hints", "distillation"]
 Epoch = Annotated[float, Field(ge=0, le=1_000_000, strict=False)]
 
@@ -29,7 +29,7 @@ class TeacherSpec(Spec):
     temperature: Annotated[float, Field(gt=0, le=10_000)] = 3.0
     """Classification: both networks' logits are divided by it before the softmax."""
 
-    form: DistillationForm = "hinton"
+    form: DistanceForm = "hinton"
     """Classification: the distance to the teacher's softened outputs. hinton: the Kullback-Leibler divergence times the squared
     temperature (Hinton et al. 2015); fitnets: the cross-entropy, without that factor (the FitNets' released files)."""
 

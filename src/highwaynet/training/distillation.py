@@ -16,7 +16,7 @@ from highwaynet.runs.checkpoints import checksum
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 from highwaynet.runs.spec import RunSpec
-from highwaynet.runs.teacher_spec import DistillationForm, TeacherSpec
+from highwaynet.runs.teacher_spec import DistanceForm, TeacherSpec
 from highwaynet.training.objective import Batch, BatchLoss, Companions, Objective
 
 MUST_AGREE = {
@@ -59,7 +59,7 @@ class Distillation(Objective):
         weight: float = 1.0,
         final_weight: float | None = None,
         span: tuple[float, float] = (0.0, 1.0),
-        form: DistillationForm = "hinton",
+        form: DistanceForm = "hinton",
     ) -> None:
         super().__init__()
         self.main, self.temperature, self.form = main, temperature, form
