@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from highwaynet.layers.checks import check_sizes, not_a_tensor
+
 
 class PadChannels(nn.Module):
     """Adds channels of zeros.
@@ -22,13 +24,17 @@ class PadChannels(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
+        check_sizes(channels=channels)
         self.channels = channels
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (batch, fewer, height, width) to (batch, channels, height, width)."""
-        missing = self.channels - x.shape[1]
+        """Map (batch, fewer, height, width) to (batch, channels, height, width); the batch axis may be missing."""
+        if not isinstance(x, Tensor):
+            return not_a_tensor(self, x)  # type: ignore[no-any-return]
+        missing = self.channels - x.shape[-3] if x.dim() in {3, 4} else -1
         if missing < 0:
-            raise ValueError(f"maps of shape {tuple(x.shape)}: zero-padding to {self.channels} channels cannot remove any")
+            form = f"(batch, at most {self.channels}, height, width)"
+            raise ValueError(f"PadChannels takes {form} and adds channels of zeros, but the input has shape {tuple(x.shape)}")
         return F.pad(x, (0, 0, 0, 0, 0, missing)) if missing else x
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
@@ -55,13 +61,12 @@ class Subsample(nn.Module):
 
     def __init__(self, stride: int) -> None:
         super().__init__()
-        if stride < 1:
-            raise ValueError(f"stride = {stride}: must be at least 1")
+        check_sizes(stride=stride)
         self.stride = stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (batch, channels, height, width) to (batch, channels, ⌈height / stride⌉, ⌈width / stride⌉)."""
-        return x[:, :, :: self.stride, :: self.stride]
+        """Map (batch, channels, height, width) to (batch, channels, ⌈height / stride⌉, ⌈width / stride⌉); the batch axis may be missing."""
+        return x[..., :: self.stride, :: self.stride]
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -1,0 +1,63 @@
+"""Checks of arguments and inputs: messages name the layer, what it was given and what it needs."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Proxy
+
+
+def check_sizes(**sizes: object) -> None:
+    """Raise ValueError if a size is not an integer, or is below 1.
+
+    >>> check_sizes(width=5, layers=0)
+    Traceback (most recent call last):
+    ValueError: layers = 0: must be at least 1
+    """
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not hasattr(size, "__index__"):
+            raise ValueError(f"{name} = {size!r}: give an integer of at least 1")
+        if size.__index__() < 1:
+            raise ValueError(f"{name} = {size}: must be at least 1")
+
+
+def not_a_tensor(layer: nn.Module, x: object, *inputs: object, **options: object) -> Any:
+    """Answer a call whose input is not a tensor: the layer becomes a leaf of a torch.fx graph, or TypeError is raised.
+
+    Inside a layer there are decisions that depend on shapes and types, which torch.fx cannot trace.
+    """
+    name = type(layer).__name__
+    if not isinstance(x, Proxy):
+        raise TypeError(f"{name} takes a tensor, but got {type(x).__name__}: convert it, for instance with torch.as_tensor")
+    path = x.tracer.path_of_module(layer)
+    if not path:
+        raise TypeError(f"{name} is one node of a torch.fx graph and cannot be its root: trace nn.Sequential(layer), or a model around it")
+    given = {key: value for key, value in options.items() if value is not False}
+    return x.tracer.create_proxy("call_module", path, (x, *inputs), given)
+
+
+def check_features(layer: nn.Module, x: Tensor, weight: Tensor, features: int) -> None:
+    """Raise an error if a dense layer cannot take x (..., features); `weight` has the type and device that it needs."""
+    if not x.dim() or x.shape[-1] != features:
+        raise ValueError(f"{type(layer).__name__} takes (..., {features}), but the input has shape {tuple(x.shape)}")
+    check_kind(layer, x, weight)
+
+
+def check_maps(layer: nn.Module, x: Tensor, weight: Tensor, channels: int, axes: str = "height, width") -> None:
+    """Raise an error if a convolutional layer cannot take x, with or without a batch axis."""
+    places = axes.count(",") + 1
+    if x.dim() not in {places + 1, places + 2} or x.shape[-places - 1] != channels:
+        form = f"(batch, {channels}, {axes}) or ({channels}, {axes})"
+        raise ValueError(f"{type(layer).__name__} takes {form}, but the input has shape {tuple(x.shape)}")
+    check_kind(layer, x, weight)
+
+
+def check_kind(layer: nn.Module, x: Tensor, weight: Tensor) -> None:
+    """Raise an error if x and the weights differ in type or device; under autocast, types may differ."""
+    name = type(layer).__name__
+    if x.device != weight.device:
+        remedy = f"x.to({str(weight.device)!r}) or layer.to({str(x.device)!r})"
+        raise ValueError(f"{name} has its weights on {weight.device}, but the input is on {x.device}: move one of them, {remedy}")
+    if x.dtype is not weight.dtype and not (x.is_floating_point() and torch.is_autocast_enabled(x.device.type)):
+        remedy = f"x.to({weight.dtype})" + (f" or layer.to({x.dtype})" if x.is_floating_point() else "")
+        raise ValueError(f"{name} has {weight.dtype} weights, but the input is {x.dtype}: convert it, {remedy}")
