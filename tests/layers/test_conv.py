@@ -160,7 +160,10 @@ class TestConvHighway:
             (lambda: ConvMaxout(4, 8)(torch.zeros(1, 3, 8, 8)), r"takes \(batch, 4"),
             (lambda: DenseMaxout(4, 8, 0), "pieces = 0"),
             (lambda: ConvResidual(4, shortcut="none"), "unknown shortcut 'none'"),
-            (lambda: PadChannels(2)(torch.zeros(1, 3, 2, 2)), r"PadChannels takes \(batch, at most 2, height, width\).*shape \(1, 3, 2, 2\)"),
+            (
+                lambda: PadChannels(2)(torch.zeros(1, 3, 2, 2)),
+                r"PadChannels takes \(batch, at most 2, height, width\).*shape \(1, 3, 2, 2\)",
+            ),
             (lambda: Subsample(0), "stride = 0"),
         ],
     )

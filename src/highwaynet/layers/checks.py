@@ -36,6 +36,12 @@ def not_a_tensor(layer: nn.Module, x: object, *inputs: object, **options: object
     return x.tracer.create_proxy("call_module", path, (x, *inputs), given)
 
 
+def is_autocast(x: Tensor) -> bool:
+    """Whether autocast asks for another type on the device of x."""
+    device = x.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
 def check_features(layer: nn.Module, x: Tensor, weight: Tensor, features: int) -> None:
     """Raise an error if a dense layer cannot take x (..., features); `weight` has the type and device that it needs."""
     if not x.dim() or x.shape[-1] != features:
@@ -58,6 +64,6 @@ def check_kind(layer: nn.Module, x: Tensor, weight: Tensor) -> None:
     if x.device != weight.device:
         remedy = f"x.to({str(weight.device)!r}) or layer.to({str(x.device)!r})"
         raise ValueError(f"{name} has its weights on {weight.device}, but the input is on {x.device}: move one of them, {remedy}")
-    if x.dtype is not weight.dtype and not (x.is_floating_point() and torch.is_autocast_enabled(x.device.type)):
+    if x.dtype is not weight.dtype and not (x.is_floating_point() and is_autocast(x)):
         remedy = f"x.to({weight.dtype})" + (f" or layer.to({x.dtype})" if x.is_floating_point() else "")
         raise ValueError(f"{name} has {weight.dtype} weights, but the input is {x.dtype}: convert it, {remedy}")

@@ -38,8 +38,8 @@ class ConvHighway1d(nn.Module):
 
     The layers of DC-TTS's audio encoder, each with a window three times as long as the one before:
 
-    >>> encoder = nn.Sequential(*(ConvHighway1d(256, 3, dilation=3**i, causal=True, activation="identity") for i in range(4)))
-    >>> encoder(torch.zeros(2, 256, 100)).shape
+    >>> layers = [ConvHighway1d(256, dilation=step, causal=True, activation="identity") for step in (1, 3, 9, 27)]
+    >>> nn.Sequential(*layers)(torch.zeros(2, 256, 100)).shape
     torch.Size([2, 256, 100])
     """
 

@@ -80,7 +80,7 @@ def convert(
             )
     weight, bias = torch.stack([weight for weight, _ in layers]), torch.stack([bias for _, bias in layers])
     if form != "keras" and not is_sure:  # Keras starts the biases of transform gates at +1
-        _check_sign(bias[:, width:], gate)
+        _check_sign(bias[:, width:], gate, "" if way.gate is None else f"form={'merged' if way.merged else 'separate'!r} with ")
     if gate == "carry":
         sign = torch.cat([torch.ones(width), -torch.ones(width)]).to(bias)
         weight, bias = weight * sign[:, None], bias * sign
@@ -98,7 +98,7 @@ def _decided(name: str, given: Any, known: Any, form: str, allowed: tuple[str, .
     return given or known
 
 
-def _check_sign(biases: Tensor, gate: Gate) -> None:
+def _check_sign(biases: Tensor, gate: Gate, remedy: str) -> None:
     """Raise ValueError if the biases are those of the other kind of gate: highway layers start by carrying, and stay near it."""
     means = biases.double().mean(dim=1)
     closing = means if gate == "transform" else -means  # positive: most of x is dropped
@@ -106,7 +106,8 @@ def _check_sign(biases: Tensor, gate: Gate) -> None:
         other = {"transform": "carry", "carry": "transform"}[gate]
         raise ValueError(
             f"gate = {gate!r}: its biases are {means.mean():+.2f} on average, so that the layers would carry little of their input; "
-            f"this looks like a {other} gate, which multiplies {'x' if other == 'carry' else 'H'}. Give gate={other!r}, or is_sure=True"
+            f"this looks like a {other} gate, which multiplies {'x' if other == 'carry' else 'H'}. "
+            f"Give {remedy}gate={other!r}, or is_sure=True"
         )
 
 

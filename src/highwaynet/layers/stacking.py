@@ -73,8 +73,8 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _is_autocast(x: Tensor) -> bool:
-    """Whether autocast asks for a lower precision, which the compiled operator does not have."""
-    return torch.is_autocast_enabled(x.device.type)
+    """Whether autocast asks for a lower precision, which the compiled operator, for the CPU only, does not have."""
+    return x.is_cpu and torch.is_autocast_enabled("cpu")
 
 
 def fused(stack: Fusable, x: Tensor) -> Tensor | None:
