@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.gate_bias import GateBias
 
@@ -91,6 +91,8 @@ class CBHG(nn.Module):
         packed, _ = self.gru(pack_padded_sequence(y, ends.cpu(), batch_first=True, enforce_sorted=False))
         y, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
         return y
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.gate_bias import GateBias
 from highwaynet.layers.names import Activation
@@ -108,6 +108,8 @@ class CharacterCNN(nn.Module):
             message = f"characters from {int(words.min())} to {int(words.max())}: CharacterCNN has {most}, numbered from 0 to {most - 1}"
             raise ValueError(message) from None
         return embedded
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

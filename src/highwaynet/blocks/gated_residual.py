@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.observation import Observer
 
 
@@ -73,7 +73,7 @@ class GatedResidualNetwork(nn.Module):
             context: Context (..., context_features), with the axes of x, or only its batch axis: the same for all steps.
         """
         if not isinstance(x, Tensor):
-            return not_a_tensor(self, x, *(() if context is None else (context,)))  # type: ignore[no-any-return]
+            return not_a_tensor(self, x, context=context)  # type: ignore[no-any-return]
         check_features(self, x, self.first.weight, self.in_features)
         z = self.first(x)  # (..., hidden)
         if (context is None) != (self.context is None):
@@ -90,6 +90,8 @@ class GatedResidualNetwork(nn.Module):
         if self.observer is not None:
             self.observer(1, output=y, state=h, transform=t, carry=torch.ones_like(t))
         return y
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

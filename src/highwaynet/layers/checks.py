@@ -1,5 +1,6 @@
 """Checks of arguments and inputs: messages name the layer, what it was given and what it needs."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,7 +22,9 @@ def check_sizes(**sizes: object) -> None:
             raise ValueError(f"{name} = {size}: must be at least 1")
 
 
-def not_a_tensor(layer: nn.Module, x: object, *inputs: object, **options: object) -> Any:
+def not_a_tensor(
+    layer: nn.Module, x: object, inputs: Sequence[object] = (), options: Mapping[str, object] | None = None, **more: object
+) -> Any:
     """Answer a call whose input is not a tensor: the layer becomes a leaf of a torch.fx graph, or TypeError is raised.
 
     Inside a layer there are decisions that depend on shapes and types, which torch.fx cannot trace.
@@ -32,8 +35,13 @@ def not_a_tensor(layer: nn.Module, x: object, *inputs: object, **options: object
     path = x.tracer.path_of_module(layer)
     if not path:
         raise TypeError(f"{name} is one node of a torch.fx graph and cannot be its root: trace nn.Sequential(layer), or a model around it")
-    given = {key: value for key, value in options.items() if value is not False}
-    return x.tracer.create_proxy("call_module", path, (x, *inputs), given)
+    given = {key: value for key, value in more.items() if value is not None and value is not False}
+    return x.tracer.create_proxy("call_module", path, (x, *inputs), given | dict(options or {}))
+
+
+def not_scriptable(layer: nn.Module) -> Any:
+    """Answer torch.jit.script, which calls this as a method ``__prepare_scriptable__``."""
+    raise TypeError(f"torch.jit.script cannot compile {type(layer).__name__}: use torch.jit.trace, or torch.export, which replaces it")
 
 
 def is_autocast(x: Tensor) -> bool:
@@ -61,6 +69,8 @@ def check_maps(layer: nn.Module, x: Tensor, weight: Tensor, channels: int, axes:
 def check_kind(layer: nn.Module, x: Tensor, weight: Tensor) -> None:
     """Raise an error if x and the weights differ in type or device; under autocast, types may differ."""
     name = type(layer).__name__
+    if not isinstance(weight, Tensor):  # of a quantized layer
+        return
     if x.device != weight.device:
         remedy = f"x.to({str(weight.device)!r}) or layer.to({str(x.device)!r})"
         raise ValueError(f"{name} has its weights on {weight.device}, but the input is on {x.device}: move one of them, {remedy}")

@@ -8,7 +8,7 @@ from torch import Generator, Tensor, nn
 
 from highwaynet.kernels.gating import can_gate, gate
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.convolution import channels_last, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
@@ -154,6 +154,8 @@ class ConvHighway(nn.Module):
         y, *opened = (in_format_of(given, value, self.weight) for value in (mix(x, h, *opened), *opened))
         self._tell(y, h, opened)
         return (y, *opened) if return_gates else y
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.convolution import without_batch
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
@@ -138,6 +138,8 @@ class ConvHighway1d(nn.Module):
         if self.observer is not None:
             self.observer(1, output=y, state=h, transform=gates[0], carry=gates[1] if len(gates) > 1 else None, axis=1)
         return (y, *gates) if return_gates else y
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.convolution import Padding, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Init
@@ -100,6 +100,8 @@ class ConvPlain(nn.Module):
         if self.observer is not None:
             self.observer(1, output=y, state=y, axis=1)
         return y
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

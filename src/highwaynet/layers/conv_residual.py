@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Generator, Tensor, nn
 
-from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.conv_plain import ConvPlain
 from highwaynet.layers.convolution import channels_last, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD
@@ -117,6 +117,8 @@ class ConvResidual(nn.Module):
         if self.observer is not None:
             self.observer(1, output=y, state=state, axis=1)
         return y
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.foreign_weights import Form, Gate, convert
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
@@ -194,6 +194,8 @@ class DenseHighway(nn.Module):
             x, _, *own = self._inside(number, x)
             gates.append(tuple(own))
         return self._with_gates(x, gates)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -8,7 +8,7 @@ from torch import Generator, Tensor, nn
 
 from highwaynet.kernels.dense_layer import can_layer, dense_layer
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
@@ -101,6 +101,8 @@ class DensePlain(nn.Module):
             return y
         check_features(self, x, self.weight, columns)
         return through(self._layer, x, list(zip(self.weight.unbind(), self.bias.unbind(), strict=True)), self.recomputes)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
@@ -77,6 +77,8 @@ class DenseResidual(nn.Module):
             return y
         check_features(self, x, self.weight, self.weight.shape[-1])
         return through(self._layer, x, open_layers(self), self.recomputes)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from highwaynet.layers.checks import not_a_tensor
+from highwaynet.layers.checks import not_a_tensor, not_scriptable
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
 from highwaynet.layers.names import FamilyName
@@ -115,8 +115,10 @@ class Highway(nn.Module):
             y, *others = _as_tuple(self._values(x.data, x, inputs, options, return_gates))
             return _packed(x, y) if not others else (_packed(x, y), *others)
         if not isinstance(x, Tensor):
-            return not_a_tensor(self, x, *inputs, return_gates=return_gates, **options)
+            return not_a_tensor(self, x, inputs, options, return_gates=return_gates)
         return self._values(x, x, inputs, options, return_gates)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from highwaynet.layers.checks import check_features, check_maps, check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_features, check_maps, check_sizes, not_a_tensor, not_scriptable
 from highwaynet.layers.convolution import Padding, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Init
@@ -85,6 +85,8 @@ class DenseMaxout(nn.Module):
             return not_a_tensor(self, x)  # type: ignore[no-any-return]
         check_features(self, x, self.weight, self.in_features)
         return _told(self.observer, _largest(F.linear(x, self.weight, self.bias), self.pieces, axis=-1), axis=-1)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
@@ -167,6 +169,8 @@ class ConvMaxout(nn.Module):
             return without_batch(self.forward(x[None]))
         y = _largest(convolve(x, self.weight, self.bias, padding=self.padding), self.pieces, axis=1)
         return _told(self.observer, in_format_of(x, y, self.weight), axis=1)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

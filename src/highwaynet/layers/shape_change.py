@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highwaynet.layers.checks import check_sizes, not_a_tensor
+from highwaynet.layers.checks import check_sizes, not_a_tensor, not_scriptable
 
 
 class PadChannels(nn.Module):
@@ -36,6 +36,8 @@ class PadChannels(nn.Module):
             form = f"(batch, at most {self.channels}, height, width)"
             raise ValueError(f"PadChannels takes {form} and adds channels of zeros, but the input has shape {tuple(x.shape)}")
         return F.pad(x, (0, 0, 0, 0, 0, missing)) if missing else x
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
