@@ -1,6 +1,7 @@
 """Highway around any module (Srivastava, Greff and Schmidhuber 2015, https://arxiv.org/abs/1507.06228)."""
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
@@ -111,6 +112,10 @@ class Highway(nn.Module):
 
         What H returns besides its output comes last: (y, T, C, *others).
         """
+        if len(inputs) == 1 and isinstance(inputs[0], bool):  # the old position of return_gates
+            old, new = f"Highway(…)(x, {inputs[0]})", f"Highway(…)(x, return_gates={inputs[0]})"
+            warnings.warn(f"{old} is deprecated and will be removed in the next version: use {new}", FutureWarning, stacklevel=3)
+            inputs, return_gates = (), inputs[0]
         if isinstance(x, PackedSequence):  # the values of all sequences, (steps, features), are gated like any batch
             y, *others = _as_tuple(self._values(x.data, x, inputs, options, return_gates))
             return _packed(x, y) if not others else (_packed(x, y), *others)
