@@ -112,6 +112,8 @@ class Highway(nn.Module):
 
         What H returns besides its output comes last: (y, T, C, *others).
         """
+        if not isinstance(x, Tensor | PackedSequence):
+            return not_a_tensor(self, x, inputs, options, return_gates=return_gates)
         if len(inputs) == 1 and isinstance(inputs[0], bool):  # the old position of return_gates
             old, new = f"Highway(…)(x, {inputs[0]})", f"Highway(…)(x, return_gates={inputs[0]})"
             warnings.warn(f"{old} is deprecated and will be removed in the next version: use {new}", FutureWarning, stacklevel=3)
@@ -119,8 +121,6 @@ class Highway(nn.Module):
         if isinstance(x, PackedSequence):  # the values of all sequences, (steps, features), are gated like any batch
             y, *others = _as_tuple(self._values(x.data, x, inputs, options, return_gates))
             return _packed(x, y) if not others else (_packed(x, y), *others)
-        if not isinstance(x, Tensor):
-            return not_a_tensor(self, x, inputs, options, return_gates=return_gates)
         return self._values(x, x, inputs, options, return_gates)
 
     __prepare_scriptable__ = not_scriptable

@@ -67,27 +67,21 @@ def open_layers(stack: ClosableStack) -> list[tuple[Tensor, Tensor]]:
 
 def _rows(x: Tensor) -> Tensor:
     """Return (..., width) as (rows, width)."""
-    if x.dim() == 2:
-        return x
     return x.flatten(0, -2) if x.dim() > 2 else x[None]
-
-
-def _is_autocast(x: Tensor) -> bool:
-    """Whether autocast asks for a lower precision, which the compiled operator, for the CPU only, does not have."""
-    return x.is_cpu and torch.is_autocast_enabled("cpu")
 
 
 def fused(stack: Fusable, x: Tensor) -> Tensor | None:
     """Compute the output of the whole stack for x (..., width) with the compiled operator; None if it cannot be used."""
-    rows, kind = _rows(x), stack.kernel_kind
-    if kind is None or _is_autocast(x) or not can_stack(rows, stack.weight, stack.bias, kind):
+    rows, kind, weight, bias = x if x.dim() == 2 else _rows(x), stack.kernel_kind, stack.weight, stack.bias
+    # The operator has no lower precision, which autocast asks for.
+    if kind is None or not can_stack(rows, weight, bias, kind) or torch.is_autocast_enabled("cpu"):
         return None
     closed: frozenset[int] = getattr(stack, "closed_layers", frozenset())
 
     def layers(x: Tensor, weight: Tensor, bias: Tensor, before: int) -> Tensor:
         return run_stack(x, weight, bias, kind, stack.activation, [number - before for number in closed if number > before])
 
-    return through_stack(layers, rows, stack.weight, stack.bias, stack.recomputes).view(x.shape)
+    return through_stack(layers, rows, weight, bias, stack.recomputes).view(x.shape)
 
 
 def fused_inside(stack: Fusable, x: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
@@ -97,7 +91,7 @@ def fused_inside(stack: Fusable, x: Tensor) -> tuple[Tensor, Tensor, Tensor] | N
     """
     rows, kind = _rows(x), stack.kernel_kind
     needs_graph = torch.is_grad_enabled() and (x.requires_grad or stack.weight.requires_grad or stack.bias.requires_grad)
-    if kind is None or needs_graph or _is_autocast(x) or not can_stack(rows, stack.weight, stack.bias, kind):
+    if kind is None or needs_graph or not can_stack(rows, stack.weight, stack.bias, kind) or torch.is_autocast_enabled("cpu"):
         return None
     y, h, t = dense_stack_gates(rows, stack.weight, stack.bias, kind, stack.activation, getattr(stack, "closed_layers", frozenset()))
     return y.view(x.shape), h.view(len(h), *x.shape), t.view(len(t), *x.shape)
