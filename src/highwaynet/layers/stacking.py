@@ -67,7 +67,7 @@ def open_layers(stack: ClosableStack) -> list[tuple[Tensor, Tensor]]:
 
 def _rows(x: Tensor) -> Tensor:
     """Return (..., width) as (rows, width)."""
-    return x.flatten(0, -2) if x.dim() > 2 else x[None]
+    return x.flatten(0, -2) if x.dim() > 1 else x[None]
 
 
 def fused(stack: Fusable, x: Tensor) -> Tensor | None:
