@@ -1,16 +1,18 @@
 """CBHG of Tacotron: a bank of convolutions, highway layers and a bidirectional GRU (Wang et al. 2017, https://arxiv.org/abs/1703.10135)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.gate_bias import GateBias
+
+T = TypeVar("T", Tensor, PackedSequence)
 
 
 class CBHG(nn.Module):
@@ -72,8 +74,8 @@ class CBHG(nn.Module):
             lengths: Number of steps of each sequence (batch), if they are padded. In evaluation mode, each sequence then gives what it
                 gives alone, and 0 behind its end.
         """
-        if not isinstance(x, Tensor):
-            return not_a_tensor(self, x, lengths=lengths)  # type: ignore[no-any-return]
+        if is_foreign(x):
+            return not_a_tensor(self, x, lengths=lengths)
         check_features(self, x, next(self.bank[0].parameters()), self.in_features)
         if x.dim() != 3:
             raise ValueError(f"CBHG takes (batch, time, {self.in_features}), but the input has shape {tuple(x.shape)}")
@@ -86,11 +88,15 @@ class CBHG(nn.Module):
             z = projection(_cleared(z, mask))
         y = self.highway(self.resize(z.mT + x))  # (batch, time, highway_features)
         if ends is None:
-            y, _ = self.gru(y)
-            return y
-        packed, _ = self.gru(pack_padded_sequence(y, ends.cpu(), batch_first=True, enforce_sorted=False))
-        y, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
-        return y
+            return self._recurrent(y)
+        packed = self._recurrent(pack_padded_sequence(y, ends.cpu(), batch_first=True, enforce_sorted=False))
+        return pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])[0]
+
+    def _recurrent(self, y: T) -> T:
+        """Return the states of the GRU in both directions."""
+        states: T
+        states, _ = self.gru(y)
+        return states
 
     __prepare_scriptable__ = not_scriptable
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.gate_bias import GateBias
 from highwaynet.layers.names import Activation
@@ -63,7 +63,7 @@ class CharacterCNN(nn.Module):
             check_sizes(**{"width of filters": width, "number of filters": count})
         self.activation = activation
         self._act = activation_function(activation)
-        features = sum(count for _, count in filters)
+        features, self.widest = sum(count for _, count in filters), max(width for width, _ in filters)
         self.embedding = nn.Embedding(num_characters, embedding_dim, padding_idx=padding)
         self.convolutions = nn.ModuleList(nn.Conv1d(embedding_dim, count, width) for width, count in filters)
         self.highway = DenseHighway(features, layers=highway_layers, activation=highway_activation, gate_bias=gate_bias)
@@ -87,15 +87,14 @@ class CharacterCNN(nn.Module):
 
     def forward(self, characters: Tensor) -> Tensor:
         """Map numbers of characters (..., length) to (..., out_features)."""
-        if not isinstance(characters, Tensor):
-            return not_a_tensor(self, characters)  # type: ignore[no-any-return]
+        if is_foreign(characters):
+            return not_a_tensor(self, characters)
         if characters.is_floating_point() or not characters.dim() or not characters.shape[-1]:
             came = f"{characters.dtype} of shape {tuple(characters.shape)}"
             raise ValueError(f"CharacterCNN takes numbers of characters, integers (..., length), but the input is {came}")
         words = characters.reshape(-1, characters.shape[-1])  # (words, length)
-        widest = max(convolution.kernel_size[0] for convolution in self.convolutions)  # type: ignore[index, union-attr]
         x = self._embedded(words).mT  # (words, embedding, length)
-        x = F.pad(x, (0, max(0, widest - words.shape[-1])))  # short words get as many empty places as the widest filter needs
+        x = F.pad(x, (0, max(0, self.widest - words.shape[-1])))  # short words get as many empty places as the widest filter needs
         found = [self._act(convolution(x)).amax(dim=-1) for convolution in self.convolutions]  # (words, filters) each
         y: Tensor = self.projection(self.highway(torch.cat(found, dim=-1)))
         return y.view(*characters.shape[:-1], self.out_features)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.observation import Observer
 
 
@@ -72,8 +72,8 @@ class GatedResidualNetwork(nn.Module):
             x: Input (..., in_features).
             context: Context (..., context_features), with the axes of x, or only its batch axis: the same for all steps.
         """
-        if not isinstance(x, Tensor):
-            return not_a_tensor(self, x, context=context)  # type: ignore[no-any-return]
+        if is_foreign(x):
+            return not_a_tensor(self, x, context=context)
         check_features(self, x, self.first.weight, self.in_features)
         z = self.first(x)  # (..., hidden)
         if (context is None) != (self.context is None):

@@ -22,9 +22,14 @@ def check_sizes(**sizes: object) -> None:
             raise ValueError(f"{name} = {size}: must be at least 1")
 
 
+def is_foreign(x: object) -> bool:
+    """Whether x is not a tensor. Type checkers do not see that: by its type, the input of a layer always is one."""
+    return not isinstance(x, Tensor)
+
+
 def not_a_tensor(
     layer: nn.Module, x: object, inputs: Sequence[object] = (), options: Mapping[str, object] | None = None, **more: object
-) -> Any:
+) -> Tensor:
     """Answer a call whose input is not a tensor: the layer becomes a leaf of a torch.fx graph, or TypeError is raised.
 
     Inside a layer there are decisions that depend on shapes and types, which torch.fx cannot trace.
@@ -32,11 +37,13 @@ def not_a_tensor(
     name = type(layer).__name__
     if not isinstance(x, Proxy):
         raise TypeError(f"{name} takes a tensor, but got {type(x).__name__}: convert it, for instance with torch.as_tensor")
-    path = x.tracer.path_of_module(layer)
+    tracer: Any = x.tracer
+    path = tracer.path_of_module(layer)
     if not path:
         raise TypeError(f"{name} is one node of a torch.fx graph and cannot be its root: trace nn.Sequential(layer), or a model around it")
     given = {key: value for key, value in more.items() if value is not None and value is not False}
-    return x.tracer.create_proxy("call_module", path, (x, *inputs), given | dict(options or {}))
+    node: Any = tracer.create_proxy("call_module", path, (x, *inputs), given | dict(options or {}))
+    return node  # type: ignore[no-any-return]  # a proxy of a tensor
 
 
 def not_scriptable(layer: nn.Module) -> Any:
@@ -69,7 +76,7 @@ def check_maps(layer: nn.Module, x: Tensor, weight: Tensor, channels: int, axes:
 def check_kind(layer: nn.Module, x: Tensor, weight: Tensor) -> None:
     """Raise an error if x and the weights differ in type or device; under autocast, types may differ."""
     name = type(layer).__name__
-    if not isinstance(weight, Tensor):  # of a quantized layer
+    if is_foreign(weight):  # of a quantized layer
         return
     if x.device != weight.device:
         remedy = f"x.to({str(weight.device)!r}) or layer.to({str(x.device)!r})"

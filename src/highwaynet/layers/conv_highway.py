@@ -8,7 +8,7 @@ from torch import Generator, Tensor, nn
 
 from highwaynet.kernels.gating import can_gate, gate
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.convolution import channels_last, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
@@ -134,7 +134,7 @@ class ConvHighway(nn.Module):
             x: Maps (batch, channels, height, width), or (channels, height, width) without a batch axis.
             return_gates: Return (y, T) or (y, T, C).
         """
-        if not isinstance(x, Tensor):
+        if is_foreign(x):
             return not_a_tensor(self, x, return_gates=return_gates)
         check_maps(self, x, self.weight, self.channels)
         if x.dim() == 3:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.convolution import without_batch
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
@@ -118,7 +118,7 @@ class ConvHighway1d(nn.Module):
             x: Sequences (batch, channels, time), or (channels, time) without a batch axis.
             return_gates: Return (y, T) or (y, T, C).
         """
-        if not isinstance(x, Tensor):
+        if is_foreign(x):
             return not_a_tensor(self, x, return_gates=return_gates)
         check_maps(self, x, self.weight, self.channels, axes="time")
         if x.dim() == 2:

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.convolution import Padding, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Init
@@ -90,8 +90,8 @@ class ConvPlain(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, in_channels, height, width) to (batch, out_channels, height', width'); the batch axis may be missing."""
-        if not isinstance(x, Tensor):
-            return not_a_tensor(self, x)  # type: ignore[no-any-return]
+        if is_foreign(x):
+            return not_a_tensor(self, x)
         check_maps(self, x, self.weight, self.in_channels)
         if x.dim() == 3:
             return without_batch(self.forward(x[None]))

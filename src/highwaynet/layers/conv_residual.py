@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Generator, Tensor, nn
 
-from highwaynet.layers.checks import check_maps, check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.conv_plain import ConvPlain
 from highwaynet.layers.convolution import channels_last, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD
@@ -99,8 +99,8 @@ class ConvResidual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, in_channels, height, width) to (batch, out_channels, height', width'); the batch axis may be missing."""
-        if not isinstance(x, Tensor):
-            return not_a_tensor(self, x)  # type: ignore[no-any-return]
+        if is_foreign(x):
+            return not_a_tensor(self, x)
         weight = self.first.weight
         check_maps(self, x, weight, self.in_channels)
         if x.dim() == 3:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.foreign_weights import Form, Gate, convert
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
@@ -176,7 +176,7 @@ class DenseHighway(nn.Module):
             x: Input of shape (..., width).
             return_gates: Return (y, T) or (y, T, C), with gates of shape (layers, ..., width), or (..., width) for a single layer.
         """
-        if not isinstance(x, Tensor):
+        if is_foreign(x):
             return not_a_tensor(self, x, return_gates=return_gates)
         if self.observer is not None:
             return self._observed(x, self.observer, return_gates)

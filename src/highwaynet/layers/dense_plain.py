@@ -8,7 +8,7 @@ from torch import Generator, Tensor, nn
 
 from highwaynet.kernels.dense_layer import can_layer, dense_layer
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
@@ -82,8 +82,8 @@ class DensePlain(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., in_features) to (..., out_features)."""
-        if not isinstance(x, Tensor):
-            return not_a_tensor(self, x)  # type: ignore[no-any-return]
+        if is_foreign(x):
+            return not_a_tensor(self, x)
         _, rows, columns = self.weight.shape
         if rows != columns:  # a single layer; view, because its backward pass copies nothing
             weight, bias = self.weight.view(rows, columns), self.bias.view(-1)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_features, check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
@@ -69,8 +69,8 @@ class DenseResidual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., width) to the same shape; a closed layer copies its input."""
-        if not isinstance(x, Tensor):
-            return not_a_tensor(self, x)  # type: ignore[no-any-return]
+        if is_foreign(x):
+            return not_a_tensor(self, x)
         if self.observer is not None:
             return self._observed(x, self.observer)
         if (y := fused(self, x)) is not None:

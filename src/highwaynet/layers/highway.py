@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from highwaynet.layers.checks import not_a_tensor, not_scriptable
+from highwaynet.layers.checks import is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
 from highwaynet.layers.names import FamilyName
@@ -112,12 +112,12 @@ class Highway(nn.Module):
 
         What H returns besides its output comes last: (y, T, C, *others).
         """
-        if not isinstance(x, Tensor | PackedSequence):
+        if is_foreign(x) and not isinstance(x, PackedSequence):
             return not_a_tensor(self, x, inputs, options, return_gates=return_gates)
         if len(inputs) == 1 and isinstance(inputs[0], bool):  # the old position of return_gates
             old, new = f"Highway(…)(x, {inputs[0]})", f"Highway(…)(x, return_gates={inputs[0]})"
             warnings.warn(f"{old} is deprecated and will be removed in the next version: use {new}", FutureWarning, stacklevel=3)
-            inputs, return_gates = (), inputs[0]
+            return_gates, inputs = inputs[0], ()
         if isinstance(x, PackedSequence):  # the values of all sequences, (steps, features), are gated like any batch
             y, *others = _as_tuple(self._values(x.data, x, inputs, options, return_gates))
             return _packed(x, y) if not others else (_packed(x, y), *others)

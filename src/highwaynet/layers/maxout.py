@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from highwaynet.layers.checks import check_features, check_maps, check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_features, check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.convolution import Padding, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Init
@@ -81,8 +81,8 @@ class DenseMaxout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., in_features) to (..., out_features)."""
-        if not isinstance(x, Tensor):
-            return not_a_tensor(self, x)  # type: ignore[no-any-return]
+        if is_foreign(x):
+            return not_a_tensor(self, x)
         check_features(self, x, self.weight, self.in_features)
         return _told(self.observer, _largest(F.linear(x, self.weight, self.bias), self.pieces, axis=-1), axis=-1)
 
@@ -162,8 +162,8 @@ class ConvMaxout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, in_channels, height, width) to (batch, out_channels, height', width'); the batch axis may be missing."""
-        if not isinstance(x, Tensor):
-            return not_a_tensor(self, x)  # type: ignore[no-any-return]
+        if is_foreign(x):
+            return not_a_tensor(self, x)
         check_maps(self, x, self.weight, self.in_channels)
         if x.dim() == 3:
             return without_batch(self.forward(x[None]))

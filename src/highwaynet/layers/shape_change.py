@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highwaynet.layers.checks import check_sizes, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_sizes, is_foreign, not_a_tensor, not_scriptable
 
 
 class PadChannels(nn.Module):
@@ -29,8 +29,8 @@ class PadChannels(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, fewer, height, width) to (batch, channels, height, width); the batch axis may be missing."""
-        if not isinstance(x, Tensor):
-            return not_a_tensor(self, x)  # type: ignore[no-any-return]
+        if is_foreign(x):
+            return not_a_tensor(self, x)
         missing = self.channels - x.shape[-3] if x.dim() in {3, 4} else -1
         if missing < 0:
             form = f"(batch, at most {self.channels}, height, width)"

@@ -50,7 +50,7 @@ def _replaced(module: nn.Module) -> nn.Module:
 
 def _as_linears(stack: DenseHighway | DensePlain | DenseResidual) -> nn.Sequential:
     layers = nn.Sequential()
-    closed = getattr(stack, "closed_layers", frozenset())
+    closed: frozenset[int] = getattr(stack, "closed_layers", frozenset())
     for number, (weight, bias) in enumerate(zip(stack.weight.detach(), stack.bias.detach(), strict=True), start=1):
         if number in closed:
             continue
