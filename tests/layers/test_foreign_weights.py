@@ -124,6 +124,27 @@ def test_keras(layers: int) -> None:
     assert DenseHighway.from_state_dict(arrays, "keras").activation == "identity"
 
 
+def test_elmo() -> None:
+    """The released weights, by their names in the HDF5 file; also as TensorFlow names variables."""
+    generator = np.random.default_rng(0)
+    arrays = {f"CNN_high_{n}/W_{part}": generator.normal(size=(4, 4)).astype("float32") for n in (0, 1) for part in ("carry", "transform")}
+    arrays |= {f"CNN_high_{n}/b_carry": np.full(4, -2.0, dtype="float32") for n in (0, 1)}
+    arrays |= {f"CNN_high_{n}/b_transform": generator.normal(size=4).astype("float32") for n in (0, 1)}
+
+    class Elmo(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            for number in (0, 1):
+                w, wc, b, bc = (
+                    torch.from_numpy(arrays[f"CNN_high_{number}/{end}"]) for end in ("W_transform", "W_carry", "b_transform", "b_carry")
+                )
+                gate = torch.sigmoid(x @ wc + bc)
+                x = gate * torch.relu(x @ w + b) + (1 - gate) * x
+            return x
+
+    equal(DenseHighway.from_state_dict(arrays, "elmo"), Elmo(), 4)
+    equal(DenseHighway.from_state_dict({f"bilm/{key}:0": value for key, value in arrays.items()}, "elmo", prefix="bilm/"), Elmo(), 4)
+
+
 def test_a_gate_with_the_wrong_sign_is_refused_with_the_reason() -> None:
     theirs = Separate(5, 2, bias=2.0, carry=True).state_dict()
     with pytest.raises(ValueError, match=r"biases are \+2\.00 on average.*carry little.*looks like a carry gate, which multiplies x"):
@@ -144,7 +165,7 @@ def test_a_gate_with_the_wrong_sign_is_refused_with_the_reason() -> None:
 @pytest.mark.parametrize(
     ("state", "options", "sentence"),
     [
-        (Separate(3, 1).state_dict(), {"form": "tensorflow"}, "'tensorflow': choose one of allennlp, fairseq, keras, separate, merged"),
+        (Separate(3, 1).state_dict(), {"form": "tensorflow"}, "'tensorflow': choose one of allennlp, fairseq, keras, elmo, separate"),
         (Separate(3, 1).state_dict(), {"form": "separate", "activation": "relu"}, "give 'transform' if it is H, 'carry' if it is x"),
         (Separate(3, 1).state_dict(), {"form": "separate", "gate": "T", "activation": "relu"}, "gate = 'T': choose transform or carry"),
         (Separate(3, 1).state_dict(), {"form": "separate", "gate": "transform"}, "activation: form 'separate' does not say which"),

@@ -107,8 +107,8 @@ class DenseHighway(nn.Module):
 
         Args:
             state: State dict of the other module, or names and arrays (Keras).
-            form: "allennlp" or "fairseq" (H and a carry gate in one product), "keras" (the Highway of version 1), or, for other code,
-                "separate" (two linear layers, H and the gate) or "merged" (one linear layer, H above the gate).
+            form: "allennlp" or "fairseq" (H and a carry gate in one product), "keras" (the Highway of version 1), "elmo" (its released
+                weights), or, for other code, "separate" (two linear layers, H and the gate) or "merged" (one layer, H above the gate).
             gate: What the gate is: "transform" if it multiplies H, "carry" if it multiplies x. Needed for "separate" and "merged".
             activation: Activation of H; by default that of the library.
             names: Names of the linear layers in the state dict, with {} for the number of the layer, from 0: one for merged layers, two

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from highwaynet.layers.names import Activation
 
-Form = Literal["allennlp", "fairseq", "keras", "separate", "merged"]
+Form = Literal["allennlp", "fairseq", "keras", "elmo", "separate", "merged"]
 Gate = Literal["transform", "carry"]
 
 DOUBTFUL = 0.5
@@ -35,6 +35,7 @@ _WAYS: dict[str, _Way] = {
     "allennlp": _Way(merged=True, gate="carry", activation="relu"),
     "fairseq": _Way(merged=True, gate="carry", activation="relu"),
     "keras": _Way(merged=False, gate="transform", activation="identity"),
+    "elmo": _Way(merged=False, gate="transform", activation="relu"),
     "separate": _Way(merged=False, gate=None, activation=None),
     "merged": _Way(merged=True, gate=None, activation=None),
 }
@@ -67,10 +68,10 @@ def convert(
     activation = activation or way.activation
     if activation is None:
         raise ValueError(f"activation: form {form!r} does not say which; give tanh, relu, sigmoid or identity")
-    own = {key.removeprefix(prefix): torch.as_tensor(value) for key, value in state.items() if key.startswith(prefix)}
+    own = {key.removeprefix(prefix).removesuffix(":0"): torch.as_tensor(value) for key, value in state.items() if key.startswith(prefix)}
     if not own:
         raise ValueError(f"prefix = {prefix!r}: no key of the state dict starts with it; the first keys are {_some(state)}")
-    layers = _keras(own) if form == "keras" else _merged(own, names) if way.merged else _separate(own, names)
+    layers = _transposed(own) if form in {"keras", "elmo"} else _merged(own, names) if way.merged else _separate(own, names)
     width = layers[0][0].shape[1]
     for weight, bias in layers:
         if weight.shape != (2 * width, width) or bias.shape != (2 * width,):
@@ -161,16 +162,22 @@ def _numbered(state: Mapping[str, Tensor], pattern: str) -> list[tuple[Tensor, T
     return found
 
 
-def _keras(state: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """Return (weight, bias) of each layer of Keras 1's `Highway`: W and W_carry are (in, out), and W_carry is the transform gate's."""
+def _transposed(state: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """Return (weight, bias) of each layer of Keras 1 (W, W_carry) or ELMo (W_transform, W_carry), whose weights are (in, out).
+
+    In both, W_carry belongs to the gate that multiplies H, in spite of its name.
+    """
     starts = sorted((key.removesuffix("W_carry") for key in state if key.endswith("W_carry")), key=_natural)
     if not starts:
-        raise ValueError(f"no key ends in W_carry: these are not weights of Keras's Highway; the first keys are {_some(state)}")
+        raise ValueError(f"no key ends in W_carry: these are not weights of Keras's or ELMo's highway layers; keys begin {_some(state)}")
     layers = []
     for start in starts:
-        weight = torch.cat([state[f"{start}W"].T, state[f"{start}W_carry"].T])
+        end = "_transform" if f"{start}W_transform" in state else ""
+        if f"{start}W{end}" not in state:
+            raise ValueError(f"{start}W is not in the state dict, which has {start}W_carry: both are needed")
+        weight = torch.cat([state[f"{start}W{end}"].T, state[f"{start}W_carry"].T])
         zeros = weight.new_zeros(weight.shape[1])
-        layers.append((weight, torch.cat([state.get(f"{start}b", zeros), state.get(f"{start}b_carry", zeros)])))
+        layers.append((weight, torch.cat([state.get(f"{start}b{end}", zeros), state.get(f"{start}b_carry", zeros)])))
     return layers
 
 

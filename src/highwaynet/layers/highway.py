@@ -105,7 +105,7 @@ class Highway(nn.Module):
         """Compute the output y; with `return_gates` also T, and C if there is a carry gate: (y, T) or (y, T, C).
 
         Args:
-            x: The input of H and of the gates, and what is carried.
+            x: The input of H and of the gates, and what is carried. A packed sequence gives one, with gates (steps, features).
             *inputs: Further inputs of H, for instance keys and values, or a state.
             return_gates: Return (y, T) or (y, T, C).
             **options: Keyword arguments of H, for instance masks.
@@ -116,7 +116,7 @@ class Highway(nn.Module):
             return not_a_tensor(self, x, inputs, options, return_gates=return_gates)
         if len(inputs) == 1 and isinstance(inputs[0], bool):  # the old position of return_gates
             old, new = f"Highway(…)(x, {inputs[0]})", f"Highway(…)(x, return_gates={inputs[0]})"
-            warnings.warn(f"{old} is deprecated and will be removed in the next version: use {new}", FutureWarning, stacklevel=3)
+            warnings.warn(f"{old} is deprecated and will be removed in the next version: use {new}", FutureWarning, stacklevel=4)
             return_gates, inputs = inputs[0], ()
         if isinstance(x, PackedSequence):  # the values of all sequences, (steps, features), are gated like any batch
             y, *others = _as_tuple(self._values(x.data, x, inputs, options, return_gates))
