@@ -132,7 +132,7 @@ def test_copies(case: Case) -> None:
         assert next(layer.parameters()).any()
 
 
-@thing("Building on the meta device, then `to_empty` and `reset_parameters`", LAYERS)
+@thing("Building on the meta device, then `to_empty` and `reset_parameters`")
 def test_meta(case: Case) -> None:
     _, x = case.start()
     with torch.device("meta"):
@@ -146,7 +146,7 @@ def test_meta(case: Case) -> None:
     assert layer(x).isfinite().all()
 
 
-@thing("`torch.set_default_dtype` and `torch.set_default_device`", LAYERS)
+@thing("`torch.set_default_dtype` and `torch.set_default_device`", [*LAYERS, *FEATURES, *NORMED])
 def test_defaults(case: Case) -> None:
     try:
         torch.set_default_dtype(torch.float64)
@@ -207,7 +207,7 @@ def test_leading_axes(case: Case) -> None:
         close(layer(x.reshape(2, 1, 2, *case.sample)), y.reshape(2, 1, 2, *y.shape[1:]))
 
 
-@thing("An empty batch", [*LAYERS, *FEATURES, *CHARACTERS])
+@thing("An empty batch")
 def test_empty(case: Case) -> None:
     layer, x = case.start()
     y = layer(x[:0])
@@ -332,7 +332,7 @@ def penalty(layer: nn.Module, x: Tensor) -> list[Tensor]:
     return list(torch.autograd.grad(gx.square().sum(), [*layer.parameters()], allow_unused=True, materialize_grads=True))
 
 
-@thing("Gradients of gradients (`gradgradcheck`, gradient penalties)", [*LAYERS, *FEATURES])
+@thing("Gradients of gradients (`gradgradcheck`, gradient penalties)", [*LAYERS, *FEATURES, *NORMED])
 def test_gradient_penalty(case: Case) -> None:
     layer, x = case.start()
     for mine, theirs in zip(penalty(layer, x), penalty(copy.deepcopy(layer).double(), x.double()), strict=True):
@@ -638,7 +638,7 @@ def test_fx(case: Case) -> None:
         torch.fx.symbolic_trace(layer)
 
 
-@thing("Dynamic quantization (`quantize_dynamic`), with `unstacked`", [*DENSE[:5], *FEATURES])
+@thing("Dynamic quantization (`quantize_dynamic`), with `unstacked`", [*DENSE[:5], *FEATURES, *CHARACTERS])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_quantization(case: Case) -> None:
     layer, x = case.start()
