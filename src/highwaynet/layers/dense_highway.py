@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
-from highwaynet.layers.foreign_weights import Form, Gate, convert
+from highwaynet.layers.foreign_weights import ForeignForm, Gate, convert
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
@@ -95,7 +95,7 @@ class DenseHighway(nn.Module):
     def from_state_dict(
         cls,
         state: Mapping[str, Any],
-        form: Form,
+        form: ForeignForm,
         *,
         gate: Gate | None = None,
         activation: Activation | None = None,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from highwaynet.layers.names import Activation
 
-Form = Literal["allennlp", "fairseq", "keras", "elmo", "separate", "merged"]
+ForeignForm = Literal["allennlp", "fairseq", "keras", "elmo", "separate", "merged"]
 Gate = Literal["transform", "carry"]
 
 DOUBTFUL = 0.5
@@ -53,7 +53,7 @@ class Converted(NamedTuple):
 
 def convert(
     state: Mapping[str, Any],
-    form: Form,
+    form: ForeignForm,
     gate: Gate | None,
     activation: Activation | None,
     names: Sequence[str] | None,
