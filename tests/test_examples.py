@@ -1,4 +1,4 @@
-"""The example scripts with sequences, in a short form: they learn what their pages say."""
+"""The scripts in examples/ run, some in a short form, and learn what they say."""
 
 import runpy
 from pathlib import Path
@@ -63,3 +63,20 @@ def test_a_file_that_is_no_text_is_refused(content: bytes | None, tmp_path: Path
         example("characters")["main"]([str(tmp_path / "text.txt")])
     assert ended.value.code == 2
     assert "text.txt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["sequence_to_sequence", "character_classifier"])
+def test_it_learns(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    state = torch.get_rng_state()
+    try:
+        found = runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+    finally:
+        torch.set_rng_state(state)
+    assert found["accuracy"] > 0.9
+    assert f"{found['accuracy']:.1%}" in capsys.readouterr().out
+    assert any(type(module).__module__.startswith("highwaynet.blocks") for module in found["model"].modules())
+
+
+def test_the_sequence_example_is_short() -> None:
+    lines = (ROOT / "examples" / "sequence_to_sequence.py").read_text().partition("class Backwards")[2].partition("source, written")[0]
+    assert len([line for line in lines.splitlines() if line.strip()]) <= 21, "model and training in twenty lines"

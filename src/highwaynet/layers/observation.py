@@ -4,7 +4,7 @@ Observation is a protocol, not a hook: hooks cannot see inside a stack that is o
 usually None, and calls it with what each of its layers computed. `observe` sets the observer and removes it again.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from contextlib import contextmanager
 from typing import Literal, Protocol, get_args, runtime_checkable
 
@@ -158,7 +158,7 @@ def by_place(values: Tensor, axis: int) -> Tensor:
 
 
 class ObservedLayer:
-    """A layer and what was recorded of it, by quantity: ``layer["transform"].mean``.
+    """A layer and what was recorded of it, by quantity, as in a dictionary: ``layer["transform"].mean``, ``for quantity in layer``.
 
     Args:
         name: Name of its module in the model, with its number there if the module has several layers.
@@ -178,6 +178,21 @@ class ObservedLayer:
 
     def __contains__(self, quantity: object) -> bool:
         return quantity in self._recordings
+
+    def __iter__(self) -> Iterator[Quantity]:
+        return iter(self._recordings)
+
+    def keys(self) -> KeysView[Quantity]:
+        """The recorded quantities."""
+        return self._recordings.keys()
+
+    def values(self) -> ValuesView[Recording]:
+        """What was recorded of each quantity."""
+        return self._recordings.values()
+
+    def items(self) -> ItemsView[Quantity, Recording]:
+        """The recorded quantities, each with what was recorded of it."""
+        return self._recordings.items()
 
     def __getitem__(self, quantity: Quantity) -> Recording:
         if quantity not in self._recordings:
@@ -207,6 +222,12 @@ class Observation:
         if labels is not None and (labels.dim() != 1 or labels.is_floating_point() or (labels.numel() and labels.min() < 0)):
             raise ValueError("labels: give the class numbers of a batch, integers from 0 in one axis")
         self._labels = None if labels is None else labels.long()
+
+    def __iter__(self) -> Iterator[ObservedLayer]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
 
     @property
     def gated(self) -> list[ObservedLayer]:

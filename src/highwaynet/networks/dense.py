@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from torch import Generator, Tensor, nn
@@ -149,6 +150,8 @@ def _is_middle(parts: Sequence[PlanPart]) -> bool:
 
 
 def _stack(part: DenseStack, width: int, generator: Generator | None) -> AnyStack:
+    if not part.layers:  # nothing is left of a stack after shrinking; its module remains and copies its input
+        return _stack(replace(part, layers=1), width, Generator()).without([1])
     if part.kind == "highway":
         gates: dict[str, Any] = {"gate_bias": part.gate_bias or 0.0, "carry": part.carry or "coupled"}
         return DenseHighway(width, layers=part.layers, **gates, **_shared(part, generator))
