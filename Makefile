@@ -12,6 +12,7 @@ one seed of one small data set: how they learn tells more than the last digits o
 demo: $(VENV)/.installed-figures
 	$(BIN)/highway train examples/demo/plain.toml --out runs/demo-plain --overwrite
 	$(BIN)/highway train examples/demo/highway.toml --out runs/demo-highway --overwrite
+	$(BIN)/highway explore runs/demo-plain runs/demo-highway
 	$(BIN)/highway report runs/demo-plain runs/demo-highway --out runs/demo-report.html --note $(NOTE)
 
 test: lint

@@ -20,10 +20,11 @@ START = f"""All {len(PUBLIC)} names of the package, by what you want to do: sign
 Examples assume `import torch`, `from torch import nn` and `from highwaynet import *`. Types that are not names of the package are explained
 [at the end](#types-in-signatures). `highwaynet.__version__` is the version."""
 GROUPS = {
-    "Train and evaluate": "train evaluate load TrainedModel train_seeds SeedsRecord Score",
-    "Look inside": "inspect Study observe lesion",
-    "Layers": "DenseHighway DensePlain DenseResidual DenseMaxout ConvHighway ConvPlain ConvResidual ConvMaxout Highway PadChannels "
-    "Subsample auto_gate_bias recompute",
+    "Train and evaluate": "train evaluate load TrainedModel Predictions export Exported train_seeds SeedsRecord Score",
+    "Look inside": "inspect Study explore observe lesion",
+    "Layers": "DenseHighway DensePlain DenseResidual DenseMaxout DepthLSTM ConvHighway ConvHighway1d ConvPlain ConvResidual ConvMaxout "
+    "Highway RecurrentHighway PadChannels Subsample auto_gate_bias recompute matrix_parameters MatrixParameters unstacked",
+    "Blocks": "CharacterCNN CBHG GatedResidualNetwork",
     "Networks": "list_networks NetworkSummary build_network build_plan Plan",
     "Data": "load_dataset Dataset",
     "Runs and settings": "RunSpec NetworkSpec DataSpec TrainingSpec StartSpec TeacherSpec RunDirectory",
@@ -32,8 +33,10 @@ GROUPS = {
 }
 ABOUT = {
     "Train and evaluate": "`RunSpec` has the settings of a run, `train` writes a run directory, `evaluate` and `load` read it.",
-    "Look inside": "`inspect` analyses a trained run; `observe` and `lesion` work on any model that contains layers of this package.",
-    "Layers": "Modules for your own models, all subclasses of `nn.Module`, and two functions for them.",
+    "Look inside": "`inspect` analyses a trained run, `explore` writes a page to try it; "
+    "`observe` and `lesion` work on any model that contains layers of this package.",
+    "Layers": "Modules for your own models, all subclasses of `nn.Module`, and functions for them.",
+    "Blocks": "Blocks of published systems that use highway layers, ready to use.",
     "Errors": "Errors to catch; each message is one sentence for the user. Layers raise `ValueError` for wrong arguments.",
 }
 SETTINGS = {

@@ -77,10 +77,105 @@ def first_try() -> str:
     return table(["data", "before", "now", "time now"], rows)
 
 
+def export_latency() -> str:
+    """Ours compared with ONNX Runtime on the exported file."""
+    record = json.loads((RESULTS / "export-latency.json").read_text())
+    rows = []
+    for one in record["rows"]:
+        taken = one["milliseconds"]
+        numbers = [taken[name] for name in ("ours", "network", "onnxruntime")]
+        rows.append([one["network"], str(one["batch"]), *(f"{number:.3g}" for number in numbers), f"{numbers[2] / numbers[0]:.2f}"])
+    headings = ["network", "batch", "ours", "ours, network only", "ONNX Runtime", "ONNX Runtime / ours"]
+    return table(headings, rows)
+
+
+def explore_speed() -> str:
+    """The page in the browser, next to torch."""
+    record = json.loads((RESULTS / "explore-speed.json").read_text())
+    rows = [
+        [
+            f"`{name.partition(',')[0]}`{''.join(name.partition(',')[1:])}",
+            f"{one['answer_ms']:.1f} ms",
+            f"{one['engine_ms']:.1f} ms",
+            f"{one['torch_ms']:.1f} ms",
+            f"{one['first_answer_ms']:.0f} ms",
+            f"{one['megabytes']:.1f} MB",
+        ]
+        for name, one in record["networks"].items()
+    ]
+    return table(["network", "answer", "of it computing", "torch, same gates", "first answer after opening", "page"], rows)
+
+
+def parity() -> str:
+    """Right answers for strings longer than those of training, by depth."""
+    record = json.loads((RESULTS / "parity.json").read_text())
+    rows = []
+    for depth, group in groupby(record["runs"], key=lambda one: one["depth"]):
+        ones: list[Any] = list(group)
+        shares = [fmean(100 * one["right"][length] for one in ones) for length in ones[0]["right"]]
+        rows.append([str(depth), f"{fmean(one['steps'] for one in ones):.0f}", *(f"{share:.1f} %" for share in shares)])
+    lengths = [f"{int(length):,} bits" for length in record["runs"][0]["right"]]
+    return table(["micro-layers", "steps of training", *lengths], rows)
+
+
+def recurrent() -> str:
+    """Time and memory of a training step of recurrent layers."""
+    record, memory = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("bench-recurrent", "recurrent-memory"))
+    rows = []
+    for setting, group in groupby(record["recurrent"], key=lambda one: one["setting"]):
+        ones: list[Any] = list(group)
+        ours = ones[0]
+        megabytes = [one["megabytes"] for one in memory["peers"] if one["setting"] == setting]
+        size = f"{setting['width']}, {setting['depth']}, {setting['steps']}, {setting['batch']}"
+        times = [*(f"{one['milliseconds']:.1f} ms" for one in ones), f"{ours['times_naive']:.1f}", f"{ours['times_lstm']:.2f}"]
+        rows.append([size, *times, " / ".join(f"{one:.0f}" for one in megabytes)])
+    headings = ["width, depth, steps, batch", "highwaynet", "naive loop", "nn.LSTM", "× naive", "× LSTM", "MB (same order)"]
+    return table(headings, rows)
+
+
+def depth_lstm() -> str:
+    """Training losses of dense networks of four kinds, by depth."""
+    record = json.loads((RESULTS / "depth-lstm.json").read_text())
+    depths = sorted({one["depth"] for one in record["networks"]})
+    rows = []
+    for kind in dict.fromkeys(one["kind"] for one in record["networks"]):
+        found = {one["depth"]: one["train_loss"] for one in record["networks"] if one["kind"] == kind}
+        losses = [found.get(depth, []) for depth in depths]
+        rows.append([kind, *("diverged" if loss is None else f"{loss[-1]:.4f}" if loss else "–" for loss in losses)])
+    return table(["", *(f"{depth} layers" for depth in depths)], rows)
+
+
+def wide() -> str:
+    """Training steps of wide stacks, next to modules by hand, and with AVX2 only."""
+    steps = json.loads((RESULTS / "bench-wide.json").read_text())["steps"]
+    paths = json.loads((RESULTS / "stack-paths.json").read_text())["wide"]
+    narrow = {one["system"]: one["times_by_hand"] for one in paths if one["instructions"] == "avx2"}
+    rows = []
+    for system, group in groupby(steps, key=lambda one: one["setting"]["system"]):
+        ones = {one["peer"]: one for one in group}
+        ours, naive, merged = ones["highwaynet"], ones["naive PyTorch"], ones["PyTorch, H and T merged"]
+        setting = ours["setting"]
+        rows.append(
+            [
+                f"{system}: {setting['layers']} of {setting['width']:,}, {setting['rows']:,} rows",
+                *(f"{one['milliseconds']:.1f} ms" for one in (ours, naive, merged)),
+                f"{ours['times_by_hand']:.2f}",
+                f"{narrow[system]:.2f}",
+            ]
+        )
+    return table(["highway layers", "highwaynet", "naive", "merged", "× the better", "the same, AVX2 only"], rows)
+
+
 TABLES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "shrinking": ("SHRINKING.md", "shrinking.json", shrinking),
     "layer-drop": ("SHRINKING.md", "layer-drop.json", layer_drop),
+    "export-latency": ("EXPORT.md", "export-latency.json", export_latency),
+    "wide": ("SPEED.md", "bench-wide.json", wide),
     "first-try": ("DATA.md", "first-try.json", first_try),
+    "explore-speed": ("EXPLORE.md", "explore-speed.json", explore_speed),
+    "parity": ("RECURRENT.md", "parity.json", parity),
+    "recurrent": ("RECURRENT.md", "recurrent-memory.json", recurrent),
+    "depth-lstm": ("RECURRENT.md", "depth-lstm.json", depth_lstm),
 }
 """By mark: page, record, and the function that makes the table."""
 

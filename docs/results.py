@@ -73,17 +73,23 @@ def fresh_note(claims: Iterable[str] = CLAIMS) -> list[str]:
 
 
 def overview() -> list[str]:
-    """The table of all claims; the names of claims are links, see `links`."""
+    """The table of the claims that were run; the names of claims are links, see `links`. The others are named below it."""
     known = records()
     lines = ["| claim | the paper | here | verdict |", "|---|---|---|---|"]
-    for claim in CLAIMS.values():
-        here, verdict = "–", "not run"
-        if (record := known.get(claim.name)) is not None and record.verdict != "not run":
-            scale = "" if record.scale == "laptop" else f" (scale {record.scale})"
-            here, verdict = record.headline, record.shown + scale
+    for name in _run():
+        claim, record = CLAIMS[name], known[name]
+        scale = "" if record.scale == "laptop" else f" (scale {record.scale})"
         place = re.split("[:,]", claim.title)[0].removeprefix("The ")
-        lines.append(f"| [{place}][{claim.name}] | {claim.short} | {here} | {verdict} |")
-    return [*lines, "", *wrapped(fresh_note()[0])]
+        lines.append(f"| [{place}][{name}] | {claim.short} | {record.headline} | {record.shown}{scale} |")
+    waiting = [f"`{name}`" for name in CLAIMS if name not in _run()]
+    note = [f"Not run yet: {', '.join(waiting)}."] if waiting else []
+    return [*lines, "", *wrapped(" ".join([*note, *fresh_note()]))]
+
+
+def _run() -> list[str]:
+    """The claims that were run."""
+    known = records()
+    return [name for name in CLAIMS if name in known and known[name].verdict != "not run"]
 
 
 def coverage() -> list[str]:
@@ -94,7 +100,7 @@ def coverage() -> list[str]:
     judged = [rule for rule in rules if isinstance(rule, RuleRecord) and rule.verdict in JUDGED]
     counts = ", ".join(f"{number} {word}" for word in (*JUDGED, "not run") if (number := verdicts[word]))
     thin = sum(rule.seeds == 1 for rule in judged)
-    waiting = [f"`{name}`" for name in CLAIMS if name not in known or known[name].verdict == "not run"]
+    waiting = [f"`{name}`" for name in CLAIMS if name not in _run()]
     lines = [f"- Covered: {len(CLAIMS)} claims with {len(rules)} rules: {counts}."]
     lines += [f"- Of the {len(judged)} rules that were judged, {thin} rest on one seed and {sum(rule.fresh for rule in judged)} are fresh."]
     lines += [f"- Not run yet: {', '.join(waiting)}."] if waiting else []
@@ -110,7 +116,7 @@ def _bullet(line: str) -> list[str]:
 
 def links(page: str) -> list[str]:
     """Return the link definitions of the table."""
-    return [f"[{name}]: {page}#{name}" for name in CLAIMS]
+    return [f"[{name}]: {page}#{name}" for name in _run()]
 
 
 def command(claim: Claim, scale: Scale = "laptop") -> str:

@@ -12,6 +12,7 @@ ROOMS = {
     "base": 0,
     "kernels": 1,
     "layers": 2,
+    "blocks": 3,
     "networks": 3,
     "data": 3,
     "runs": 4,

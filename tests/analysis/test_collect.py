@@ -30,7 +30,9 @@ def study(finished_run: Callable[..., RunDirectory], tmp_path: Path) -> Callable
     return make
 
 
-@pytest.mark.parametrize(("name", "gates", "closable"), [("fc-highway", True, 5), ("fc-plain", False, 0), ("fc-residual", False, 5)])
+@pytest.mark.parametrize(
+    ("name", "gates", "closable"), [("fc-highway", True, 5), ("fc-plain", False, 0), ("fc-residual", False, 5), ("fc-lstm", False, 5)]
+)
 def test_what_a_network_can_be_asked(study: Callable[..., Study], name: str, gates: bool, closable: int) -> None:
     asked = study(name)
     assert (asked.has_gates, asked.closable) == (gates, closable)

@@ -77,6 +77,7 @@ KINDS = [
     ({"name": "fc-highway", "depth": 4, "width": 5, "carry": "independent"}, (6,)),
     ({"name": "fc-plain", "depth": 4, "width": 5, "activation": "relu", "dropout": (0.5, 0.5)}, (6,)),
     ({"name": "fc-residual", "depth": 4, "width": 5}, (6,)),
+    ({"name": "fc-lstm", "depth": 4, "width": 5}, (6,)),
     ({"name": "highway-a"}, (1, 4, 4)),
     ({"name": "plain-a", "deep_supervision": True}, (1, 4, 4)),
     ({"name": "resnet-20"}, (1, 8, 8)),
@@ -124,7 +125,7 @@ def test_a_regression_and_closed_layers() -> None:
 
 
 def test_the_result_does_not_depend_on_the_batch_size(origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
-    for values, shape in KINDS[:4]:
+    for values, shape in KINDS[:5]:
         split, records = noise(shape, 30), []
         network, trained = built(values, shape), built(values, shape)
         with torch.no_grad():
@@ -153,7 +154,7 @@ def state(network: Network) -> list[object]:
     return [parameters, modules, [content(buffer) for buffer in network.buffers()]]
 
 
-@pytest.mark.parametrize(("values", "shape"), [KINDS[1], KINDS[5]], ids=["dense", "conv"])
+@pytest.mark.parametrize(("values", "shape"), [KINDS[1], KINDS[6]], ids=["dense", "conv"])
 def test_the_network_stays_as_it_is(values: dict[str, object], shape: tuple[int, ...]) -> None:
     network, (inputs, targets) = built(values, shape), next(noise(shape, 4).batches(4))
     F.cross_entropy(network(inputs), targets).backward()
@@ -203,7 +204,7 @@ def test_numbers_beyond_float32_are_survived(origin: Origin, depth: int) -> None
 
 
 def test_a_record_is_read_back(origin: Origin) -> None:
-    values, shape = KINDS[3]
+    values, shape = KINDS[4]
     record = analyse_flow(built(values, shape), noise(shape, 6), origin=origin, start=built(values, shape), spec=NetworkSpec(**values))
     assert FlowRecord.model_validate_json(record.model_dump_json()) == record
     assert record.layers[0] == "layer 1 (ConvPlain)"

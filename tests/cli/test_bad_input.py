@@ -75,6 +75,36 @@ def test_train(arguments: list[str], sentence: str, highway: Highway, tmp_path: 
     assert not (tmp_path / "runs").exists()
 
 
+def test_teachers_and_hints(highway: Highway, tmp_path: Path) -> None:
+    small = ["--width", 10, "--epochs", 1, "--threads", 1]
+    assert highway("train", "--depth", 3, *small, "--out", "wise").returncode == 0
+    shutil.copytree(tmp_path / "wise", tmp_path / "unfinished")
+    (tmp_path / "unfinished/checkpoints/final.json").unlink()
+    shutil.copytree(tmp_path / "wise", tmp_path / "damaged")
+    for path in (tmp_path / "damaged/checkpoints").glob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:-9] + b"something")
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "flat.npz", x=rng.normal(size=(60, 6)), y=np.arange(60) % 2)
+    np.savez(tmp_path / "fewer.npz", x=rng.normal(size=(60, 1, 8, 8)), y=np.arange(60) % 3)
+    there = sorted(path.name for path in tmp_path.iterdir())
+    for arguments, sentence in (
+        (["--hints", "2:1"], "teacher.run is missing (The run whose network is the teacher"),
+        (["--teacher", "nowhere"], "nowhere: no such run directory"),
+        (["--teacher", "unfinished"], "the run did not finish; continue it with: highway train"),
+        (["--teacher", "damaged"], "is damaged"),
+        (["--teacher", "wise", "--data", "flat.npz"], "it was trained with another shape of samples; choose a teacher that was trained on"),
+        (["--teacher", "wise", "--data", "fewer.npz"], "it was trained with another list of classes; choose a teacher that was trained"),
+        (["--teacher", "wise", "--hints", "two"], "teacher.hints = 'two': should be two layers as `highway networks NAME` numbers them, "),
+        (["--teacher", "wise", "--hints", "5:1"], "teacher.hints = '5:1': fc-highway has no hidden layer 5; choose one from 1 to 4"),
+        (["--teacher", "wise", "--hints", "2:4"], "teacher.hints = '2:4': fc-highway has no hidden layer 4; choose one from 1 to 3"),
+        (["--teacher", "wise", "--hints", "2:1", "--start", "wise"], "training with hints begins with new weights; omit start"),
+        (["--teacher", "wise", "--set", "teacher.temperature=0"], "teacher.temperature = 0: should be greater than 0"),
+    ):
+        depth = [] if "--start" in arguments else ["--depth", 4, *small]
+        refused(highway("train", *depth, *arguments, "--out", "run"), sentence)
+        assert sorted(path.name for path in tmp_path.iterdir()) == there, "nothing is written"
+
+
 def test_an_output_folder_that_exists(highway: Highway, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "precious.txt").write_text("keep me")

@@ -17,7 +17,7 @@ from highwaynet.runs.directory import RunDirectory
 from holding import PATIENCE, wait_for
 from support import Highway
 
-COMMANDS = ["train", "evaluate", "predict", "networks", "report", "data list", "data fetch", "data verify", "data describe"]
+COMMANDS = ["train", "evaluate", "predict", "networks", "report", "explore", "data list", "data fetch", "data verify", "data describe"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

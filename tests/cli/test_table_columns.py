@@ -87,7 +87,7 @@ def test_a_messy_table_from_training_to_prediction(highway: Highway, tmp_path: P
     written(tmp_path / "new.csv", new | {"class": list("abcde")})
     refused = highway("predict", "run", "new.csv", "--keep", "class", "--csv")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "--keep class: the CSV has a column of this name; rename yours, or print --json" in refused.stderr
+    assert "--keep class: the output has a column of this name; rename yours, or choose JSON" in refused.stderr
 
 
 def test_describe_lists_the_columns(highway: Highway, tmp_path: Path) -> None:

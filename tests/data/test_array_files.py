@@ -13,14 +13,20 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from highwaynet.base.errors import InputError
 from highwaynet.data import array_files
-from highwaynet.data.array_files import read_arrays, read_inputs
+from highwaynet.data.array_files import read_arrays, stored_inputs
 
 FUZZ = settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 X = np.arange(8, dtype=np.float32).reshape(4, 2)
 Y = np.array([0, 1, 1, 0])
+
+
+def read_inputs(path: Path) -> NDArray[Any]:
+    """Inputs as training gets them."""
+    return array_files._as_inputs(*stored_inputs(path))
 
 
 def npz(folder: Path, **arrays: Any) -> Path:

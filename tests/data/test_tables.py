@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from highwaynet.base.errors import HighwayError, InputError
-from highwaynet.data import table_files, tables
+from highwaynet.data import table_files, tables, text_rows
 from highwaynet.data.tables import Column, Table, TableEncoder, read_table, split_target
 
 pa = pytest.importorskip("pyarrow")
@@ -197,7 +197,7 @@ def test_limits_of_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(table_files, "MOST_CELLS", 99)
     assert refused(text) == "data.csv is too large: more than 49 rows of 2 cells, the limit is 99; use fewer rows or columns"
     assert refused(stored) == "data.parquet is too large: 100 cells, the limit is 99; use fewer rows or columns"
-    monkeypatch.setattr(table_files, "MOST_CHARACTERS", 3)
+    monkeypatch.setattr(text_rows, "MOST_CHARACTERS", 3)
     assert "has a line of more than 3 characters" in refused(text)
     monkeypatch.setattr(table_files, "MOST_BYTES", 203)
     assert refused(text) == "data.csv is too large: 204 bytes, the limit is 203; use fewer rows or columns"
@@ -495,7 +495,7 @@ def test_texts_for_numbers(tmp_path: Path) -> None:
         encoder.encode(read_table(written(tmp_path, "n\n1\n2\n5 kg\nx\n")))
     dictionary = {"n": pa.array(["3", None, "5"]).dictionary_encode()}
     assert encoder.encode(read_table(parquet(tmp_path, dictionary))).ravel().tolist() == [1, 0, 3]
-    with pytest.raises(InputError, match="row 2: '-inf' where"):
+    with pytest.raises(InputError, match="row 2: the number is infinite; correct it"):
         encoder.encode(table_of(n=["1", "-inf"]))
 
 

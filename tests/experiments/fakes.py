@@ -35,6 +35,8 @@ class Fake:
     records: Mapping[str, Any] = field(default_factory=dict)
     accuracy: float = 0.9
     spec: RunSpec | None = None
+    validation: float | None = None
+    """The validation accuracy of all epochs, if there are validation data."""
 
 
 DIVERGED = Fake((), finished=False)
@@ -51,7 +53,15 @@ def write_run(folder: Path, fake: Fake, spec: RunSpec) -> None:
         spec = with_training(spec, epochs=len(fake.losses))
     (folder / "spec.toml").write_text(spec.to_toml())
     lines = [
-        EpochRecord(epoch=number, step=number, learning_rate=0.1, train_loss=loss, train_accuracy=fake.accuracy).model_dump_json()
+        EpochRecord(
+            epoch=number,
+            step=number,
+            learning_rate=0.1,
+            train_loss=loss,
+            train_accuracy=fake.accuracy,
+            validation_loss=None if fake.validation is None else loss,
+            validation_accuracy=fake.validation,
+        ).model_dump_json()
         for number, loss in enumerate(fake.losses, start=1)
     ]
     if lines:

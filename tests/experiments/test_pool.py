@@ -10,7 +10,8 @@ import pytest
 
 from highwaynet.base.errors import InputError
 from highwaynet.experiments.claims import Run
-from highwaynet.experiments.pool import Pool, has_ended, key_of
+from highwaynet.experiments.keys import key_of
+from highwaynet.experiments.pool import Pool, has_ended
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.spec import RunSpec, with_training
 from support import small_spec
@@ -77,7 +78,7 @@ def test_a_setting_that_is_added_later_does_not_change_what_a_run_is(monkeypatch
     """Its value in earlier files is its default, which is not looked at."""
     spec = small_spec()
     seen: dict[str, Any] = {}
-    monkeypatch.setattr("highwaynet.experiments.pool.sha256", lambda content: seen.update(json.loads(content)) or "")
+    monkeypatch.setattr("highwaynet.experiments.keys.sha256", lambda content: seen.update(json.loads(content)) or "")
     key_of(spec)
     assert "precision" not in seen["training"]
     assert "precision" in type(spec.training).model_fields

@@ -16,7 +16,8 @@ from highwaynet.experiments.claim_records import load_claim, load_plan, rule_tex
 from highwaynet.experiments.claims import Claim, Outcome, Row, Rule, Run, Scale
 from highwaynet.experiments.evidence import Evidence
 from highwaynet.experiments.kept_runs import ARCHIVE, read_runs, unpack
-from highwaynet.experiments.pool import Pool, key_of
+from highwaynet.experiments.keys import key_of
+from highwaynet.experiments.pool import Pool
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import judged, prepare, reproduce, stored_evidence
 from highwaynet.experiments.runner import Standing

@@ -8,55 +8,16 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from highwaynet import DenseHighway, DensePlain, DenseResidual, lesion, recompute
 from highwaynet.kernels.dense_stack import KINDS, can_stack, dense_stack, dense_stack_gates, stack_in_torch
 from highwaynet.kernels.native import native_module
+from stack_twins import ACTIVATIONS, compare, drawn, results
 
 native = native_module()
 pytestmark = pytest.mark.skipif(native is None, reason="the kernels were not compiled, or HIGHWAYNET_KERNEL=torch")
 
-ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
 INF, NAN = float("inf"), float("nan")
-
-
-def drawn(kind: str, layers: int, rows: int, width: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """x, weight, bias and an upstream gradient; weights small enough that deep stacks stay finite."""
-    generator = torch.Generator().manual_seed(seed)
-    parts = 2 if kind == "highway" else 1
-    scale = {"highway": 1.0, "plain": 1.0, "residual": 0.3}[kind] / max(width, 1) ** 0.5
-    x, gy = torch.randn(rows, width, generator=generator), torch.randn(rows, width, generator=generator)
-    weight = torch.randn(layers, parts * width, width, generator=generator) * scale
-    bias = torch.randn(layers, parts * width, generator=generator) * 0.1
-    if kind == "highway":
-        bias[:, width:] -= 1.0
-    return x, weight, bias, gy
-
-
-def results(function: object, inputs: tuple[Tensor, ...], kind: str, activation: str, closed: tuple[int, ...] = ()) -> list[Tensor]:
-    """Output and gradients."""
-    x, weight, bias, gy = inputs
-    leaves = [tensor.detach().clone().requires_grad_() for tensor in (x, weight, bias)]
-    y = function(*leaves, kind, activation, closed)  # type: ignore[operator]
-    return [y.detach(), *torch.autograd.grad(y, leaves, gy)]
-
-
-def error(found: Tensor, exact: Tensor) -> float:
-    return ((found.double() - exact).norm() / exact.norm().clamp_min(1e-30)).item()
-
-
-def compare(kind: str, activation: str, layers: int, rows: int, width: int, closed: tuple[int, ...] = (), seed: int = 0) -> None:
-    """The error against float64 is at most four times that of torch in float32."""
-    inputs = drawn(kind, layers, rows, width, seed)
-    exact = results(stack_in_torch, tuple(tensor.double() for tensor in inputs), kind, activation, closed)
-    torchs = results(stack_in_torch, inputs, kind, activation, closed)
-    ours = results(dense_stack, inputs, kind, activation, closed)
-    for name, mine, theirs, right in zip(("y", "gx", "gw", "gb"), ours, torchs, exact, strict=True):
-        assert mine.shape == right.shape
-        if right.isfinite().all() and right.norm() > 0:
-            lucky = 6e-8 if right.numel() >= 100 else 1e-5  # a few numbers may be rounded right by chance
-            assert error(mine, right) <= 4 * max(error(theirs, right), lucky), (name, error(mine, right), error(theirs, right))
 
 
 @pytest.mark.usefixtures("_each_instruction_set")
@@ -88,7 +49,7 @@ def test_any_shape(kind: str, activation: str, layers: int, rows: int, width: in
 def test_the_number_of_threads_does_not_show(kind: str) -> None:
     before = torch.get_num_threads()
     try:
-        for layers, rows, width in ((50, 128, 50), (3, 1000, 71), (200, 17, 33), (1, 64, 300)):
+        for layers, rows, width in ((50, 128, 50), (3, 1000, 71), (200, 17, 33), (1, 64, 300), (2, 4500, 40), (1, 300, 520)):
             inputs, found = drawn(kind, layers, rows, width), []
             for threads in (1, 2, 3):
                 torch.set_num_threads(threads)
@@ -97,6 +58,14 @@ def test_the_number_of_threads_does_not_show(kind: str) -> None:
                 assert all(map(torch.equal, found[0], other))
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_each_instruction_set")
+@pytest.mark.parametrize("kind", KINDS)
+def test_wide_layers_and_many_rows(kind: str) -> None:
+    compare(kind, "tanh", 1, 70, 520)  # weights are copied, and sums of more than 512 terms are cut
+    compare(kind, "relu", 7, 2100, 12, closed=(3,))  # rows go through all layers in two parts
+    compare(kind, "sigmoid", 2, 4097, 20)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""The kernel of dense stacks under the compiler's own checks: memory past an end, undefined arithmetic."""
+"""The kernels of dense stacks and recurrent layers under the compiler's own checks: memory past an end, undefined arithmetic."""
 
 import shutil
 import subprocess
@@ -21,19 +21,20 @@ native = native_module()
 
 
 @pytest.mark.skipif(native is None or shutil.which("g++") is None, reason="needs the compiled kernels and g++")
-def test_nothing_is_read_or_written_past_an_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kernel", "source"), [("dense_stack", "driver.cpp"), ("recurrent", "recurrent_driver.cpp")])
+def test_nothing_is_read_or_written_past_an_end(kernel: str, source: str, tmp_path: Path) -> None:
     assert native is not None
     x86 = ["-DHIGHWAYNET_X86"] if "avx2" in native.instruction_sets() else []
     names = list(FLAGS) if x86 else ["baseline"]
     compilers = []
     for name in names:
-        own = [*FLAGS[name], f"-DHIGHWAYNET_TABLE=dense_stack_{name}", *x86]
-        command = ["g++", *CHECKED, *own, "-c", str(KERNELS / "dense_stack.cpp"), "-o", f"{name}.o"]
+        own = [*FLAGS[name], f"-DHIGHWAYNET_TABLE={kernel}_{name}", *x86]
+        command = ["g++", *CHECKED, *own, "-c", str(KERNELS / f"{kernel}.cpp"), "-o", f"{name}.o"]
         compilers.append(subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True))
     for compiler in compilers:
         _, errors = compiler.communicate()
         assert compiler.returncode == 0, errors
-    driver = ["g++", *CHECKED, *x86, str(Path(__file__).with_name("driver.cpp")), *(f"{name}.o" for name in names), "-o", "driver"]
+    driver = ["g++", *CHECKED, *x86, str(Path(__file__).with_name(source)), *(f"{name}.o" for name in names), "-o", "driver"]
     subprocess.run(driver, cwd=tmp_path, check=True)
     result = subprocess.run(["./driver", *native.instruction_sets()], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -152,15 +152,18 @@ class TestConvHighway:
             (lambda: ConvHighway(4, activation="swish"), "unknown activation 'swish'"),
             (
                 lambda: ConvHighway(4)(torch.zeros(1, 3, 8, 8)),
-                r"maps of shape \(1, 3, 8, 8\): this layer takes \(batch, 4, height, width\)",
+                r"ConvHighway takes \(batch, 4, height, width\) or \(4, height, width\), but the input has shape \(1, 3, 8, 8\)",
             ),
-            (lambda: ConvHighway(4)(torch.zeros(4, 8)), r"maps of shape \(4, 8\)"),
+            (lambda: ConvHighway(4)(torch.zeros(4, 8)), r"the input has shape \(4, 8\)"),
             (lambda: ConvPlain(4, 8)(torch.zeros(1, 3, 8, 8)), r"takes \(batch, 4"),
             (lambda: ConvPlain(4, 8, 2, stride=2), "padding 'same' needs an odd window"),
             (lambda: ConvMaxout(4, 8)(torch.zeros(1, 3, 8, 8)), r"takes \(batch, 4"),
             (lambda: DenseMaxout(4, 8, 0), "pieces = 0"),
             (lambda: ConvResidual(4, shortcut="none"), "unknown shortcut 'none'"),
-            (lambda: PadChannels(2)(torch.zeros(1, 3, 2, 2)), "zero-padding to 2 channels cannot remove any"),
+            (
+                lambda: PadChannels(2)(torch.zeros(1, 3, 2, 2)),
+                r"PadChannels takes \(batch, at most 2, height, width\).*shape \(1, 3, 2, 2\)",
+            ),
             (lambda: Subsample(0), "stride = 0"),
         ],
     )

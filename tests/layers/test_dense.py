@@ -113,11 +113,11 @@ def test_single_layers_know_the_depth_of_their_network() -> None:
 
 
 @pytest.mark.parametrize("kind", [DenseHighway, DensePlain, DenseResidual])
-def test_a_stack_of_no_layers_copies_its_input(kind: type[nn.Module]) -> None:
+def test_a_stack_without_all_its_layers_copies_its_input(kind: type[nn.Module]) -> None:
     x = torch.randn(2, 3)
-    assert torch.equal(kind(3, layers=0)(x), x)
+    assert torch.equal(kind(3, layers=2).without([1, 2])(x), x)
     if kind is DenseHighway:
-        assert kind(3, layers=0, carry="independent")(x, return_gates=True)[2].shape == (0, 2, 3)
+        assert kind(3, layers=1, carry="independent").without([1])(x, return_gates=True)[2].shape == (0, 2, 3)
 
 
 def test_a_thousand_layers_take_a_step_with_a_gradient_in_every_layer() -> None:

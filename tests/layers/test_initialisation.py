@@ -14,6 +14,7 @@ EXPECTED_STD = {
     "he": math.sqrt(2 / WIDTH),
     "orthogonal": math.sqrt(1 / WIDTH),
     "normal": 0.3,
+    "uniform": 0.3,
 }
 
 
@@ -32,6 +33,11 @@ def test_glorot_uniform_stays_within_its_limit() -> None:
     layer = DensePlain(30, 70, init="glorot-uniform")
     limit = math.sqrt(6 / 100)
     assert 0.95 * limit < layer.weight.abs().max() <= limit
+
+
+def test_uniform_weights_stay_within_their_range() -> None:
+    layer = DensePlain(30, 70, init="uniform", init_std=0.005 / math.sqrt(3))
+    assert 0.0049 < layer.weight.abs().max() <= 0.005 * (1 + 1e-6)
 
 
 def test_orthogonal_halves_are_orthogonal() -> None:

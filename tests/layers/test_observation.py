@@ -148,7 +148,7 @@ def test_nothing_stays_when_the_users_code_raises() -> None:
     state = copy.deepcopy(model.state_dict())
     with pytest.raises(ZeroDivisionError), observe(model), lesion(model, [1, 2]):
         _ = 1 / 0
-    with pytest.raises(RuntimeError), observe(model):
+    with pytest.raises(ValueError, match="DensePlain takes"), observe(model):
         model(torch.randn(2, 5))
     assert all(module.observer is None for module in model.modules() if isinstance(module, Observable))
     assert model.body["deep"].closed_layers == frozenset()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from highwaynet import ConvHighway, DenseHighway, DensePlain, DenseResidual, NetworkSpec, build_network, recompute
+from highwaynet import ConvHighway, DenseHighway, DensePlain, DenseResidual, DepthLSTM, NetworkSpec, build_network, recompute
 from highwaynet.networks.network import Network
 
 
@@ -58,6 +58,7 @@ STACKS: dict[str, Callable[[], nn.Module]] = {
     "independent": lambda: DenseHighway(20, layers=200, carry="independent"),
     "plain": lambda: DensePlain(20, layers=200),
     "residual": lambda: DenseResidual(20, layers=200),
+    "lstm": lambda: DepthLSTM(20, layers=200),
 }
 
 

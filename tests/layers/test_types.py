@@ -12,13 +12,19 @@ MINE = """
 from typing import Any, assert_type
 
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from highwaynet import (
-    ConvHighway, ConvMaxout, ConvPlain, ConvResidual, DenseHighway, DenseMaxout, DensePlain, DenseResidual, Highway, PadChannels, Subsample
+    CBHG, CharacterCNN, ConvHighway, ConvHighway1d, ConvMaxout, ConvPlain, ConvResidual, DenseHighway, DenseMaxout, DensePlain,
+    DenseResidual, GatedResidualNetwork, Highway, PadChannels, RecurrentHighway, Subsample, matrix_parameters
 )
 from highwaynet import auto_gate_bias
 from highwaynet.networks.convolutional import ConvNetwork
 from highwaynet.networks.dense import DenseNetwork
+
+
+def packed(x: PackedSequence) -> None:
+    assert_type(RecurrentHighway(3, 4)(x), tuple[PackedSequence, Tensor])
 
 
 def layers(x: Tensor, flag: bool) -> None:
@@ -39,9 +45,20 @@ def layers(x: Tensor, flag: bool) -> None:
     assert_type(DenseMaxout(5, 4)(x), Tensor)
     assert_type(ConvPlain(3, 4)(x), Tensor)
     assert_type(ConvResidual(3)(x), Tensor)
+    assert_type(ConvHighway1d(3)(x), Tensor)
+    assert_type(ConvHighway1d(3)(x, return_gates=True), tuple[Tensor, ...])
+    assert_type(wrapped(x, x, mask=None), Any)
+    assert_type(CBHG(5)(x, lengths=[3]), Tensor)
+    assert_type(CharacterCNN(5)(x), Tensor)
+    assert_type(GatedResidualNetwork(5)(x, x), Tensor)
+    assert_type(matrix_parameters(stack).matrices, list[nn.Parameter])
+    assert_type(DenseHighway.from_state_dict({}, "allennlp"), DenseHighway)
     assert_type(ConvMaxout(3, 4)(x), Tensor)
     assert_type(PadChannels(4)(x), Tensor)
     assert_type(Subsample(2)(x), Tensor)
+    assert_type(RecurrentHighway(3, 4)(x), tuple[Tensor, Tensor])
+    assert_type(RecurrentHighway(3, 4)(x, x, lengths=[2]), tuple[Tensor, Tensor])
+    assert_type(RecurrentHighway(3, 4)(x, return_gates=flag), tuple[Any, ...])
     assert_type(stack(x), int)  # type: ignore[assert-type]
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from highwaynet import DenseHighway, DensePlain, DenseResidual, NetworkSpec, build_network, lesion
+from highwaynet import DenseHighway, DensePlain, DenseResidual, DepthLSTM, NetworkSpec, build_network, lesion
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import validated
 from highwaynet.networks.build import count_parameters
@@ -20,6 +20,8 @@ PAPER_COUNTS = {
     ("fc-plain", 20): 153_583,
     ("fc-plain", 50): 306_943,
     ("fc-plain", 100): 562_543,
+    ("fc-lstm", 10): 785 * 35 + 9 * 4 * 36 * 35 + 360,  # ours: the paper has no numbers
+    ("fc-lstm", 100): 785 * 35 + 99 * 4 * 36 * 35 + 360,
 }
 
 
@@ -29,7 +31,7 @@ def test_parameter_counts_of_the_paper(name: str, depth: int) -> None:
     assert count_parameters(network) == PAPER_COUNTS[name, depth]
 
 
-@pytest.mark.parametrize("name", ["fc-highway", "fc-plain", "fc-residual"])
+@pytest.mark.parametrize("name", ["fc-highway", "fc-plain", "fc-residual", "fc-lstm"])
 @pytest.mark.parametrize("depth", [1, 2, 12])
 def test_depth_counts_the_first_layer_and_not_the_head(name: str, depth: int) -> None:
     network = build_network(NetworkSpec(name=name, depth=depth, width=9), (1, 4, 4), 3)
@@ -38,7 +40,7 @@ def test_depth_counts_the_first_layer_and_not_the_head(name: str, depth: int) ->
 
 
 def test_each_kind_has_its_layers() -> None:
-    for name, kind in (("fc-highway", DenseHighway), ("fc-plain", DensePlain), ("fc-residual", DenseResidual)):
+    for name, kind in (("fc-highway", DenseHighway), ("fc-plain", DensePlain), ("fc-residual", DenseResidual), ("fc-lstm", DepthLSTM)):
         assert type(build_network(NetworkSpec(name=name), (4,), 2).stack) is kind
 
 
@@ -88,7 +90,10 @@ def test_a_spec_is_frozen() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"name": "fc-higway"}, "unknown network 'fc-higway': did you mean 'fc-highway'? Allowed: fc-highway, fc-plain, fc-residual"),
+        (
+            {"name": "fc-higway"},
+            "unknown network 'fc-higway': did you mean 'fc-highway'? Allowed: fc-highway, fc-plain",
+        ),
         ({"depth": 0}, "depth = 0: should be greater than or equal to 1"),
         ({"depth": 2.5}, "depth = 2.5: should be a valid integer"),
         ({"width": -3}, "width = -3: should be greater than or equal to 1"),
@@ -96,6 +101,7 @@ def test_a_spec_is_frozen() -> None:
         ({"dept": 3}, "unknown field 'dept': did you mean 'depth'?"),
         ({"name": "fc-plain", "gate_bias": -1}, "network.gate_bias = -1.0: fc-plain has no gates"),
         ({"name": "fc-residual", "carry": "coupled"}, "network.carry = 'coupled': fc-residual has no gates"),
+        ({"name": "fc-lstm", "carry": "coupled"}, "network.carry = 'coupled': fc-lstm has no carry gate; leave it out"),
         ({"init_std": 0.1}, "network.init_std = 0.1: applies only to init = 'normal'"),
         ({"gate_bias": float("nan")}, "gate_bias = nan: should be a finite number"),
         ({"depth": 100_000, "width": 65_536}, "more than 2³¹ weights"),

@@ -37,6 +37,9 @@ PUBLISHED = [
     ({"name": "highway-c"}, CIFAR, 10, 1_264_502),
     ({"name": "fitnet-a"}, CIFAR, 10, 251_194),
     ({"name": "fitnet-b"}, CIFAR, 10, 2_548_602),
+    ({"name": "fitnet-b", "variant": "released"}, CIFAR, 10, 2_742_102),
+    ({"name": "mnist-fitnet"}, MNIST, 10, 36_226),
+    ({"name": "mnist-maxout"}, MNIST, 10, 361_066),
     ({"name": "resnet-20"}, CIFAR, 10, 269_722),
     ({"name": "resnet-32"}, CIFAR, 10, 464_154),
     ({"name": "resnet-44"}, CIFAR, 10, 658_586),
@@ -336,3 +339,26 @@ class TestInputsThatDoNotFit:
         network = build_network(NetworkSpec(name="highway-a"), CIFAR, 10)
         with pytest.raises(ValueError, match=r"images of shape \(2, 1, 32, 32\): this network takes \(batch, 3, 32, 32\)"):
             network(torch.zeros(2, 1, 32, 32))
+
+
+def test_start_weights_of_the_released_fitnets() -> None:
+    for name in ("fitnet-a", "fitnet-b"):
+        spec = NetworkSpec(name=name, variant="released")
+        assert (spec.init, spec.init_range) == ("uniform", 0.005)
+        network = build_network(spec, CIFAR, 10, generator=torch.Generator().manual_seed(0))
+        for key, parameter in network.named_parameters():
+            largest = float(parameter.detach().abs().max())
+            assert (0.0045 < largest <= 0.005 * (1 + 1e-6)) if key.endswith("weight") else largest == 0, key
+    assert NetworkSpec(name="fitnet-a", variant="released", init="he").init_range is None
+    assert NetworkSpec(name="fc-plain", init="uniform").init_range == 0.05
+    with pytest.raises(ValueError, match=r"network.init_range = 0.1: applies only to init = 'uniform', not to 'he'"):
+        NetworkSpec(name="fc-plain", init="he", init_range=0.1)
+
+
+@pytest.mark.parametrize("name", ["maxout-5", "maxout-7", "maxout-9", "fitnet-a"])
+def test_thin_maxout_networks_are_within_both_limits_and_use_them(name: str) -> None:
+    from highwaynet.experiments.thin_maxout import MULTIPLY_ADDS, PARAMETERS
+
+    table = describe(NetworkSpec(name=name), CIFAR, 10)
+    assert 0.99 * PARAMETERS < table.parameters <= PARAMETERS
+    assert 0.99 * MULTIPLY_ADDS < table.multiply_adds <= MULTIPLY_ADDS

@@ -145,3 +145,24 @@ def test_a_recipe_that_does_not_fit_is_refused(network: str, recipe: str, senten
     with pytest.raises(InputError) as error:
         run(network, recipe=recipe)
     assert sentence in str(error.value)
+
+
+def test_the_fitnets_recipe_has_the_numbers_of_their_files() -> None:
+    network = {"name": "fitnet-a", "variant": "released"}
+    values = {"network": network, "data": {"name": "cifar-10", "validation": 0.2}, "training": {"recipe": "released"}}
+    spec = spec_from_values(values | {"teacher": {"run": "wise", "hints": "6:2"}})
+    training, teacher = spec.training, spec.teacher
+    assert (training.optimiser, training.smoothing, training.learning_rate, training.conv_rate) == ("rmsprop", 0.9, 0.005, 0.05)
+    assert (training.max_kernel_norm, training.max_unit_norm, training.batch_size) == (0.9, 1.9, 128)
+    assert (training.epochs, training.patience, training.crop, training.mirror) == (500, 100, 8, True)
+    assert spec.data.preprocessing == ("gcn", "zca")
+    assert (spec.network.init, spec.network.init_range) == ("uniform", 0.005)
+    assert teacher is not None
+    assert (teacher.form, teacher.temperature, teacher.weight, teacher.final_weight) == ("fitnets", 3.0, 4.0, 1.0)
+    assert [500 * share for share in teacher.span(500)] == [5, 400]
+    assert teacher.regressor_range == 0.05
+    own = spec_from_values(values | {"teacher": {"run": "wise", "weight": 2.0}})
+    assert own.teacher is not None
+    assert (own.teacher.weight, own.teacher.final_weight) == (2.0, 1.0), "what is set stays"
+    assert spec_from_values(values).teacher is None
+    assert spec_from_values(spec.model_dump(exclude_none=True)) == spec

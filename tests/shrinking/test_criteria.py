@@ -107,7 +107,7 @@ def test_angular_takes_several_spans_if_other_modules_stand_between(digits: Spli
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("name", ["fc-highway", "highway-a", "mnist-highway-16", "fc-residual", "resnet-20"])
+@pytest.mark.parametrize("name", ["fc-highway", "highway-a", "mnist-highway-16", "fc-residual", "fc-lstm", "resnet-20"])
 def test_every_criterion_ranks_every_removable_layer(criterion: str, name: str, digits: Split) -> None:
     network = network_of(name, **({"depth": 5, "width": 8, "gate_bias": None} if name == "fc-residual" else {}))
     if name in {"highway-a", "resnet-20"}:

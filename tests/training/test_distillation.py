@@ -1,15 +1,29 @@
 """Distillation against formulas, runs that imitate other runs, and runs that take only the form of another one."""
 
+import copy
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from highwaynet import NetworkSpec, RunSpec, TeacherSpec, TrainingSpec, build_network, evaluate, load
+from highwaynet import (
+    InterruptedRunError,
+    Interruption,
+    NetworkSpec,
+    RunSpec,
+    TeacherSpec,
+    TrainingSpec,
+    Watcher,
+    build_network,
+    evaluate,
+    load,
+)
 from highwaynet.base.errors import InputError
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.spec import spec_from_values
+from highwaynet.runs.teacher_spec import DistanceForm
 from highwaynet.training.distillation import Distillation
 from highwaynet.training.loop import train
 from highwaynet.training.objective import Batch, Classification, Companions, Regression
@@ -42,6 +56,96 @@ def test_the_minimised_value_by_hand() -> None:
     found.minimised.backward()
     assert all(parameter.grad is not None for parameter in student.parameters())
     assert all(parameter.grad is None for parameter in wise.parameters()), "the teacher is not trained"
+
+
+def reference(student: torch.nn.Module, wise: torch.nn.Module, batch: Batch, *, form: str, t: float, weight: float) -> list[torch.Tensor]:
+    """Gradients of what is minimised, written from the formulas in float64, with softmaxes from exponentials."""
+    student, wise = copy.deepcopy(student).double(), copy.deepcopy(wise).double()
+    inputs = batch.inputs.double()
+    logits, aims = student(inputs), wise(inputs).detach()
+
+    def probabilities(z: torch.Tensor) -> torch.Tensor:
+        powers = (z - z.max(1, keepdim=True).values.detach()).exp()
+        return powers / powers.sum(1, keepdim=True)
+
+    p, q = probabilities(aims / t), probabilities(logits / t)
+    distance = t * t * (p * (p / q).log()).sum(1).mean() if form == "hinton" else -(p * q.log()).sum(1).mean()
+    right = probabilities(logits)[torch.arange(len(logits)), batch.targets]
+    return list(torch.autograd.grad(-right.log().mean() + weight * distance, list(student.parameters())))
+
+
+@pytest.mark.parametrize("form", ["hinton", "fitnets"])
+@pytest.mark.parametrize("name", ["fc-highway", "fc-plain", "mnist-highway-16"])
+def test_gradients_against_a_reference_in_float64(form: DistanceForm, name: str) -> None:
+    own = {"depth": 4, "width": 8} if name.startswith("fc") else {"dropout": (0.0,) * 4}
+    student, wise = (
+        build_network(NetworkSpec(name=name, **own), (1, 28, 28), 10, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2)
+    )
+    batch = Batch(torch.rand(6, 1, 28, 28, generator=torch.Generator().manual_seed(3)), torch.arange(6))
+    wanted = reference(student, wise, batch, form=form, t=3.0, weight=4.0)
+    for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 2e-4)):
+        network = copy.deepcopy(student).to(dtype)
+        objective = Distillation(Classification(), copy.deepcopy(wise).to(dtype), temperature=3.0, weight=4.0, form=form)
+        found = objective(network, Batch(batch.inputs.to(dtype), batch.targets))
+        for mine, theirs in zip(torch.autograd.grad(found.minimised, list(network.parameters())), wanted, strict=True):
+            assert mine.dtype == dtype
+            largest = float(theirs.abs().max()) + 1e-12
+            torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=tolerance * largest)
+
+
+def test_high_temperatures_match_logits() -> None:
+    """For T → ∞ the usual form becomes the squared distance of the centred logits, divided by 2·classes (Hinton et al., section 2.1)."""
+    generator = torch.Generator().manual_seed(0)
+    outputs, wanted = (torch.randn(5, 4, generator=generator, dtype=torch.float64) for _ in range(2))
+    targets = torch.zeros(5, dtype=torch.long)
+    usual, released = (Distillation(Classification(), network_of(2, 1), temperature=1e4, form=form) for form in ("hinton", "fitnets"))
+    centred = (outputs - outputs.mean(1, keepdim=True)) - (wanted - wanted.mean(1, keepdim=True))
+    torch.testing.assert_close(usual.distance(outputs, wanted, targets), centred.square().sum(1).mean() / 8, rtol=1e-3, atol=0)
+    torch.testing.assert_close(released.distance(outputs, wanted, targets), torch.tensor(4.0, dtype=torch.float64).log(), rtol=1e-6, atol=0)
+    outputs.requires_grad_()
+    gradients = [torch.autograd.grad(one.distance(outputs, wanted, targets), outputs)[0] for one in (usual, released)]
+    torch.testing.assert_close(gradients[0], centred / (4 * 5), rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(gradients[1] * 1e8, gradients[0], rtol=1e-5, atol=1e-8)
+
+
+def test_the_weight_changes_linearly_between_two_epochs() -> None:
+    spec = spec_with(3, teacher={"run": "x", "weight": 4.0, "final_weight": 1.0, "weight_epochs": [1, 3]})
+    assert spec.teacher is not None
+    span = spec.teacher.span(5)
+    objective = Distillation(Classification(), network_of(3, 1), weight=4.0, final_weight=1.0, span=span)
+    found = [objective.weight_at(epoch / 5) for epoch in (0, 0.5, 1, 1.5, 2, 3, 4, 5)]
+    assert found == pytest.approx([4, 4, 4, 3.25, 2.5, 1, 1, 1])
+    assert Distillation(Classification(), network_of(3, 1), weight=2.0).weight_at(0.7) == 2.0
+    whole = Distillation(Classification(), network_of(3, 1), weight=0.0, final_weight=1.0)
+    assert [whole.weight_at(share) for share in (0.0, 0.25, 1.0)] == [0.0, 0.25, 1.0]
+
+
+def test_without_weight_a_run_is_the_one_without_a_teacher(teacher: RunDirectory, tmp_path: Path) -> None:
+    taught = train(spec_with(4, teacher={"run": str(teacher.path), "weight": 0.0}), tmp_path / "taught")
+    alone = train(spec_with(4), tmp_path / "alone")
+    for name in ("history.jsonl", "checkpoints/final.safetensors"):
+        assert (taught.path / name).read_bytes() == (alone.path / name).read_bytes()
+
+
+@pytest.mark.parametrize("form", ["hinton", "fitnets"])
+def test_interrupted_runs_are_resumed_to_the_bit_while_the_weight_changes(form: str, teacher: RunDirectory, tmp_path: Path) -> None:
+    class Stop(Watcher):
+        interruption, left = Interruption(), 27
+
+        def step(self, samples: int) -> None:
+            self.left -= 1
+            self.interruption.requested = 130 if self.left == 0 else 0
+
+    before = {path: path.read_bytes() for path in teacher.path.rglob("*") if path.is_file()}
+    section = {"run": str(teacher.path), "weight": 4.0, "final_weight": 1.0, "weight_epochs": [0.2, 2.5], "form": form}
+    spec, stop = spec_with(4, teacher=section), Stop()
+    calm = train(spec, tmp_path / "calm")
+    with pytest.raises(InterruptedRunError):
+        train(spec, tmp_path / "shaken", watcher=stop, interruption=stop.interruption)
+    shaken = train(spec, tmp_path / "shaken", resume=True)
+    for name in ("history.jsonl", "checkpoints/final.safetensors"):
+        assert (calm.path / name).read_bytes() == (shaken.path / name).read_bytes()
+    assert {path: path.read_bytes() for path in teacher.path.rglob("*") if path.is_file()} == before, "the teacher is untouched"
 
 
 def test_numbers_are_imitated_too() -> None:
@@ -97,6 +201,12 @@ def test_a_child_does_not_inherit_the_teacher(teacher: RunDirectory, tmp_path: P
     [
         ({"teacher": {"run": "nowhere"}}, r"teacher.run = .*nowhere': .*nowhere: no such run directory"),
         ({"teacher": {"weights": "0" * 64}}, r"teacher.run = .*: its weights are not those that the run started with"),
+        ({"teacher": {"weight_epochs": [1, 2]}}, r"teacher.weight_epochs = \[1.0, 2.0\]: needs teacher.final_weight"),
+        (
+            {"teacher": {"final_weight": 0.5, "weight_epochs": [2, 0.1]}},
+            r"teacher.weight_epochs = .*: the first must come before the second",
+        ),
+        ({"teacher": {"form": "hintn"}}, r"teacher.form = 'hintn': should be 'hinton' or 'fitnets'"),
         ({"data": {"preprocessing": ("standardise",)}}, r"teacher.run = .*: its inputs are prepared in another way"),
     ],
 )
@@ -105,6 +215,18 @@ def test_teachers_that_do_not_fit(changes: dict[str, dict[str, object]], sentenc
     with pytest.raises(InputError, match=sentence):
         train(spec_with(3, **values), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_an_unfinished_or_damaged_teacher_is_refused(teacher: RunDirectory, tmp_path: Path) -> None:
+    for name, damage, sentence in (
+        ("unfinished", lambda run: (run / "checkpoints/final.json").unlink(), "the run did not finish; continue it with: highway train"),
+        ("damaged", lambda run: next(run.glob("checkpoints/best-*.safetensors")).write_bytes(b"no"), "is damaged"),
+    ):
+        shutil.copytree(teacher.path, tmp_path / name)
+        damage(tmp_path / name)
+        with pytest.raises(InputError, match=rf"teacher.run = '{tmp_path / name}': .*{sentence}"):
+            train(spec_with(3, teacher={"run": str(tmp_path / name)}), tmp_path / "run")
+        assert not (tmp_path / "run").exists()
 
 
 def test_a_teacher_of_other_data_is_refused(teacher: RunDirectory, tmp_path: Path) -> None:

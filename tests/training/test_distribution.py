@@ -79,6 +79,24 @@ def test_a_convolutional_network_with_augmentation_and_companions(tmp_path: Path
         assert math.isclose(value, history(tmp_path / "two")[0][name], rel_tol=1e-8), name
 
 
+@pytest.mark.parametrize("network", ["fc-plain", "mnist-plain-16"])
+def test_hints_and_distillation(network: str, tmp_path: Path) -> None:
+    """Both stages, with weights and limits that change on the way."""
+    shared = ["--precision", "float64", "--threads", 1, "--batch-size", 400, "--epochs", 2]
+    alone(tmp_path, "--network", "mnist-highway-16", *shared, "--out", "wise")
+    flags = ["--network", network, *shared, "--teacher", "wise", "--hints", "4:3", "--set", "teacher.final_weight=0.1"]
+    flags += ["--set", "data.preprocessing=['standardise']", "--set", "training.max_kernel_norm=1.3", "--set", "training.max_unit_norm=1.3"]
+    flags += ["--set", "teacher.hint_epochs=1", "--set", "teacher.form=fitnets"]
+    alone(tmp_path, *flags, "--out", "one")
+    finished(launch(tmp_path, *flags, "--out", "two"))
+    for prefix in ("hints-", ""):
+        one, two = history(tmp_path / f"{prefix}one"), history(tmp_path / f"{prefix}two")
+        assert len(one) == len(two) == (1 if prefix else 2)
+        for mine, theirs in zip(one, two, strict=True):
+            for name, value in mine.items():
+                assert math.isclose(value, theirs[name], rel_tol=1e-8), (prefix, name)
+
+
 def workers_of(launcher: int) -> list[int]:
     listed = subprocess.run(["ps", "--no-headers", "-o", "pid", "--ppid", str(launcher)], capture_output=True, text=True, check=False)
     return [int(line) for line in listed.stdout.split()]

@@ -23,6 +23,7 @@ NETWORKS = [
     NetworkSpec(depth=5, width=8, carry="independent"),
     NetworkSpec(name="fc-plain", depth=5, width=8),
     NetworkSpec(name="fc-residual", depth=5, width=8),
+    NetworkSpec(name="fc-lstm", depth=5, width=8),
     NetworkSpec(name="mnist-highway-16"),
     NetworkSpec(name="mnist-plain-16", deep_supervision=True),
     NetworkSpec(name="resnet-20"),

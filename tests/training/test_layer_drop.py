@@ -46,7 +46,14 @@ class _Look(Watcher):
 
 
 @pytest.mark.parametrize(
-    "network", [None, {"name": "fc-residual", "depth": 6, "width": 8}, {"name": "mnist-highway-16"}, {"name": "resnet-20"}]
+    "network",
+    [
+        None,
+        {"name": "fc-residual", "depth": 6, "width": 8},
+        {"name": "fc-lstm", "depth": 6, "width": 8},
+        {"name": "mnist-highway-16"},
+        {"name": "resnet-20"},
+    ],
 )
 def test_runs_resume_exactly_and_end_with_all_layers_open(network: dict[str, object] | None, tmp_path: Path) -> None:
     spec = spec_with(network, batch_size=700, learning_rate=0.01)

@@ -26,7 +26,7 @@ from highwaynet import (
     load,
     train,
 )
-from highwaynet.experiments.pool import key_of
+from highwaynet.experiments.keys import key_of
 from highwaynet.runs.directory import RunDirectory
 
 Run = Callable[..., RunDirectory]
@@ -65,7 +65,7 @@ def load_history_end(run: RunDirectory) -> float:
     return run.read_history()[-1].train_loss
 
 
-@pytest.mark.parametrize("name", ["fc-plain", "fc-residual", "highway-a", "resnet-20"])
+@pytest.mark.parametrize("name", ["fc-plain", "fc-residual", "fc-lstm", "highway-a", "resnet-20"])
 def test_every_family_is_shortened(name: str, tmp_path: Path) -> None:
     network = {"name": name} | ({"depth": 5, "width": 8} if name.startswith("fc") else {})
     data = (np.random.default_rng(0).random((40, 3, 32, 32), np.float32), np.arange(40) % 2)

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from highwaynet.analysis.watching import Progress
@@ -32,6 +33,9 @@ Route = tuple[int, ...]
 """For each place the number of the layer there, counted as in `lesion`; negative if that layer is closed."""
 
 ClosableDense = DenseHighway | DenseResidual
+_MEASURED_TOGETHER = 64
+"""Routes whose outputs for a batch are kept until their metrics are computed in one call."""
+
 ClosableModule = ClosableDense | ConvHighway | ConvResidual
 
 
@@ -229,21 +233,26 @@ def _together(chain: _Chain, weights: Tensor, split: Split, routes: Sequence[Rou
     """Score all routes together, batch by batch."""
     record = split.preparation.record
     objective = standard_objective(record.task)
-    steps, tallies = _plan(chain, routes), [Tally(record) for _ in routes]
+    steps = _plan(chain, routes)
+    groups = [steps[first : first + _MEASURED_TOGETHER] for first in range(0, len(steps), _MEASURED_TOGETHER)]
+    tallies = [Tally(record, variants=len(group)) for group in groups]
     done, total = 0, len(routes) * math.ceil(len(split) / EVALUATION_BATCH)
     for inputs, targets in split.batches(EVALUATION_BATCH):
         states = {0: _through(chain.start, inputs.to(weights))}
-        for step, tally in zip(steps, tallies, strict=True):
-            x = states[step.start]
-            for modules, place in step.stretches:
-                x = states[place] = _through(modules, x)
-            outputs = x.cpu()
-            tally.add(objective.measure(outputs, targets), outputs, targets)
-            states = {place: states[place] for place in step.needed}
-            done += 1
-            if progress:
-                progress(done, total)
-    return {route: tally.score() for route, tally in zip(routes, tallies, strict=True)}
+        for group, tally in zip(groups, tallies, strict=True):
+            outputs = []
+            for step in group:
+                x = states[step.start]
+                for modules, place in step.stretches:
+                    x = states[place] = _through(modules, x)
+                outputs.append(x.cpu())
+                states = {place: states[place] for place in step.needed}
+                done += 1
+                if progress:
+                    progress(done, total)
+            losses = torch.stack([objective.measure(each, targets) for each in outputs])
+            tally.add(losses, torch.stack(outputs), targets)
+    return dict(zip(routes, (score for tally in tallies for score in tally.scores()), strict=True))
 
 
 def _through(modules: Iterable[nn.Module], x: Tensor) -> Tensor:

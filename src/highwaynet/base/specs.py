@@ -150,7 +150,7 @@ def _meaning(spec: Any, place: list[str]) -> str:
     field = None
     for part in place:
         field = getattr(spec, "model_fields", {}).get(part)
-        spec = field and field.annotation
+        spec = field and (section_in(field.annotation) or field.annotation)
     return " ".join(((field and field.description) or "").split()).removesuffix(".")
 
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 import torch
 
 from highwaynet.base.memory import keep_freed_memory
-from highwaynet.bench.bench_records import BenchRecord, Measurement, Setting
+from highwaynet.bench.bench_records import BenchRecord, Measurement, RecurrentMeasurement, RecurrentSetting, Setting
 from highwaynet.bench.peers import PRODUCT_OPERATIONS, StepCall, naive, ours, peers_for, product, stack_alone
+from highwaynet.bench.recurrent import SETTINGS as RECURRENT_SETTINGS
+from highwaynet.bench.recurrent import measure_recurrent
 from highwaynet.runs.environment import describe_environment
 
 SETTINGS = (
@@ -66,6 +68,7 @@ def _measured(setting: Setting, steps: dict[str, StepCall], seconds: float) -> t
 def run_bench(
     *,
     settings: Sequence[Setting] = SETTINGS,
+    recurrent: Sequence[RecurrentSetting] = RECURRENT_SETTINGS,
     seconds: float = 6.0,
     compile_too: bool = False,
     sweep: bool = False,
@@ -76,6 +79,7 @@ def run_bench(
 
     Args:
         settings: The networks and batch sizes to compare on.
+        recurrent: The recurrent layers and batches of sequences to compare on.
         seconds: Duration of each comparison.
         compile_too: Also measure torch.compile, which takes a minute to start.
         sweep: Also compare highwaynet with the naive module over depths and batch sizes.
@@ -97,13 +101,24 @@ def run_bench(
             alone, _ = _measured(setting, {"highwaynet, stack alone": stack_alone(setting)}, seconds / 2)
             stacks += alone
             peaks.append(peak)
+        sequences: list[RecurrentMeasurement] = []
+        for own in recurrent:
+            report(f"recurrent, depth {own.depth}, {own.width} wide, {own.steps} steps, batches of {own.batch}")
+            rows, peak = measure_recurrent(own, seconds, best_times)
+            sequences += rows
+            peaks.append(peak)
         swept: list[Measurement] = []
         if sweep:
             for setting in dict.fromkeys([*(Setting(layers=depth) for depth in DEPTHS), *(Setting(batch=batch) for batch in BATCHES)]):
                 report(f"{setting.layers} layers, batches of {setting.batch}")
                 swept += _measured(setting, {"highwaynet": ours(setting), "naive PyTorch": naive(setting)}, seconds / 2)[0]
         return BenchRecord(
-            environment=describe_environment(), product_gflops=max(peaks), steps=tuple(steps), stacks=tuple(stacks), sweep=tuple(swept)
+            environment=describe_environment(),
+            product_gflops=max(peaks),
+            steps=tuple(steps),
+            stacks=tuple(stacks),
+            recurrent=tuple(sequences),
+            sweep=tuple(swept),
         )
     finally:
         torch.set_num_threads(before)

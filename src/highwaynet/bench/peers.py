@@ -17,33 +17,36 @@ from highwaynet.training.optimiser import make_optimiser
 INPUTS, OUTPUTS, RATE, MOMENTUM = 784, 10, 0.01, 0.9
 StepCall = Callable[[], object]
 Loss = Callable[[Tensor, Tensor], Tensor]
+Activated = Callable[[Tensor], Tensor]
 
 
 class NaiveHighway(nn.Module):
     """A highway layer as it is usually written."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, activation: Activated = torch.tanh) -> None:
         super().__init__()
+        self.activation = activation
         self.transform, self.gate = nn.Linear(width, width), nn.Linear(width, width)
         nn.init.constant_(self.gate.bias, -2.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """Compute H·T + x·(1 − T) with two matrix products."""
-        h, t = torch.tanh(self.transform(x)), torch.sigmoid(self.gate(x))
+        h, t = self.activation(self.transform(x)), torch.sigmoid(self.gate(x))
         return h * t + x * (1 - t)
 
 
 class MergedHighway(nn.Module):
     """A highway layer with one matrix product for H and T, and torch.lerp."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, activation: Activated = torch.tanh) -> None:
         super().__init__()
+        self.activation = activation
         self.both = nn.Linear(width, 2 * width)
 
     def forward(self, x: Tensor) -> Tensor:
         """Compute H·T + x·(1 − T) with one matrix product."""
         h, t = self.both(x).chunk(2, dim=1)
-        return torch.lerp(x, torch.tanh(h), torch.sigmoid(t))
+        return torch.lerp(x, self.activation(h), torch.sigmoid(t))
 
 
 class NaivePlain(nn.Module):

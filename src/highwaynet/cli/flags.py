@@ -56,6 +56,7 @@ DIFFERENT = {
     "training.checkpoint": Flag(kind="INTERVAL"),
     "start.run": Flag("--start", "RUN"),
     "teacher.run": Flag("--teacher", "RUN"),
+    "teacher.hints": Flag("--hints", "STUDENT:TEACHER"),
     "start.without": Flag(
         kind="NUMBERS", example=" For instance 3,5-9.", value=lambda text: str(numbers_in("--without", text, None, "layers are"))
     ),

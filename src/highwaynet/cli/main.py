@@ -19,6 +19,8 @@ from highwaynet.cli.bench import bench_command
 from highwaynet.cli.commands import Commands
 from highwaynet.cli.data import data_app
 from highwaynet.cli.evaluate import evaluate_command
+from highwaynet.cli.explore import explore_command
+from highwaynet.cli.export import export_command
 from highwaynet.cli.inspect import inspect_command
 from highwaynet.cli.lesion import lesion_command
 from highwaynet.cli.networks import networks_command
@@ -49,12 +51,14 @@ app = typer.Typer(
 app.command("train")(train_command)
 app.command("evaluate")(evaluate_command)
 app.command("predict")(predict_command)
+app.command("export")(export_command)
 app.command("networks")(networks_command)
 app.add_typer(data_app)
 app.command("inspect")(inspect_command)
 app.command("lesion")(lesion_command)
 app.command("shrink")(shrink_command)
 app.command("report")(report_command)
+app.command("explore")(explore_command)
 app.command("runs")(runs_command)
 app.command("verify")(verify_command)
 app.add_typer(search_app)

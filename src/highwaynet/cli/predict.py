@@ -1,101 +1,120 @@
 """`highway predict`."""
 
-import csv
-import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.text import percent
-from highwaynet.cli.output import CHECKPOINT, print_json, print_table
+from highwaynet.cli.output import CHECKPOINT, note, plain_lines, print_table
+from highwaynet.cli.predictions import FORMS, Answered, FileForm, rows_of, writer_for
+from highwaynet.exporting.places import check_place
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
 
+if TYPE_CHECKING:
+    from highwaynet.runs.model import TrainedModel
+
 SHOWN = 40
-"""Largest number of rows of the table; --csv and --json print all."""
+"""Largest number of rows of the table; --out, --csv and --json give all."""
+NAMED = 20
+"""Largest number of skipped samples that are named; all are counted."""
 
 
 def predict_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    inputs: Annotated[list[Path], typer.Argument(help="Images or folders of images, .npy or .npz arrays, or tables.")],
+    inputs: Annotated[
+        list[Path], typer.Argument(help="Images or folders of images, .npy or .npz arrays, tables, or lists (.txt) of such files.")
+    ],
     checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
     keep: Annotated[
         str | None, typer.Option(metavar="COLUMNS", help="Columns of a table to carry over to the output, for instance id,name.")
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write all predictions to a file: .csv, .json, .jsonl (one per line) or .parquet."),
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out rows and images that cannot be read, and name them, instead of stopping.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all predictions as JSON, with all probabilities.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all predictions as CSV, with all probabilities.")] = False,
 ) -> None:
-    """Predict classes or numbers for new files with a trained network.
+    """Predict classes or numbers for new files with a trained network. Files may be larger than memory.
 
     Example: highway predict runs/flowers new/*.jpg --csv > answers.csv
 
-    Example: highway predict runs/prices new.csv --keep id
+    Example: highway predict runs/prices new.csv --keep id --out answers.parquet --skip-bad
     """
-    if as_json and as_csv:
-        raise InputError("--json and --csv: choose one of them")
+    form = _form(out, as_json=as_json, as_csv=as_csv)
     for path in inputs:
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
     RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
-    from highwaynet.data.formats import read_new_inputs
+    columns = list(dict.fromkeys(name.strip() for name in keep.split(","))) if keep is not None else []
     from highwaynet.runs.model import load
 
     model = load(run, checkpoint)
-    answers: list[dict[str, Any]] = []
-    for names, raw in read_new_inputs(inputs, model.data):
-        rows = [{"input": name} | kept for name, kept in zip(names, _kept(keep, raw, len(names)), strict=True)]
-        if model.data.task == "regression":
-            answers += [row | {"prediction": value} for row, value in zip(rows, model.predict(raw).tolist(), strict=True)]
-            continue
-        for row, shares in zip(rows, model.predict_proba(raw).tolist(), strict=True):
-            best = max(range(len(shares)), key=shares.__getitem__)
-            by_class = dict(zip(model.data.class_names, shares, strict=True))
-            answers.append(row | {"class": model.data.class_names[best], "probability": shares[best], "probabilities": by_class})
-    if as_json:
-        print_json({"run": str(run), "task": model.data.task, "target": model.data.target_name, "predictions": answers})
-    elif as_csv:
-        _print_csv(answers)
-    else:
-        _print_answers(answers, model.data.target_name)
+    done, skipped, first = 0, 0, list[Answered]()
+    with ExitStack() as stack:
+        about = {"run": str(run), "task": model.data.task, "target": model.data.target_name}
+        write = stack.enter_context(writer_for(form, out, about)) if form is not None else None
+        for piece in model.stream(inputs, keep=columns, skip_bad=skip_bad):
+            rows = rows_of(piece, model.data.class_names)
+            if write is not None:
+                write(rows)
+            elif len(first) < SHOWN:
+                first += rows[: SHOWN - len(first)]
+            done += len(rows)
+            _tell_skipped(piece.skipped, skipped)
+            skipped += len(piece.skipped)
+            plain_lines.tell(f"{done:,} samples predicted")
+        if not done:
+            raise InputError(f"none of the {skipped:,} samples could be read: nothing was predicted")
+    _conclude(model, first, done, skipped, out)
 
 
-def _kept(keep: str | None, raw: Any, count: int) -> list[dict[str, Any]]:
-    """Return for each sample the cells to carry over, as texts by column; None for gaps."""
-    if keep is None:
-        return [{}] * count
-    from highwaynet.data.table_files import Table
-
-    if not isinstance(raw, Table):
-        raise InputError(f"--keep {keep}: only tables have columns; leave it out")
-    names = list(dict.fromkeys(name.strip() for name in keep.split(",")))
-    columns = [raw.column(name).written() for name in names]
-    return [{"kept": dict(zip(names, cells, strict=True))} for cells in zip(*columns, strict=True)]
-
-
-def _print_csv(answers: list[dict[str, Any]]) -> None:
-    rows = []
-    for answer in answers:
-        shares, kept = answer.pop("probabilities", {}), answer.pop("kept", {})
-        own = answer | {f"probability of {name}": share for name, share in shares.items()}
-        if same := set(kept) & set(own):
-            raise InputError(f"--keep {min(same)}: the CSV has a column of this name; rename yours, or print --json")
-        rows.append({"input": own.pop("input")} | kept | own)
-    writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+def _form(out: Path | None, *, as_json: bool, as_csv: bool) -> FileForm | None:
+    """Return the form of the output; None for a table of the first answers on the screen."""
+    chosen = [name for name, given in (("--json", as_json), ("--csv", as_csv), ("--out", out is not None)) if given]
+    if len(chosen) > 1:
+        raise InputError(f"{chosen[0]} and {chosen[1]}: choose one of them")
+    if out is None:
+        return "json" if as_json else "csv" if as_csv else None
+    if out.suffix.lower() not in FORMS:
+        raise InputError(f"--out {out}: the name should end in {', '.join(FORMS)}")
+    check_place(out)
+    return FORMS[out.suffix.lower()]
 
 
-def _print_answers(answers: list[dict[str, Any]], target: str) -> None:
-    kept = list(answers[0].get("kept", ()))
+def _tell_skipped(sentences: list[str], before: int) -> None:
+    for sentence in sentences[: max(0, NAMED - before)]:
+        note(f"skipped: {sentence}")
+    if before <= NAMED < before + len(sentences):
+        note("skipped: and more, which are counted only")
+
+
+def _conclude(model: "TrainedModel", first: list[Answered], done: int, skipped: int, out: Path | None) -> None:
+    """Show the first answers, unless they went elsewhere, and say what was done."""
+    if first:
+        _print_answers(first, done, model.data.target_name)
+    if out is not None:
+        note(f"{out}: {done:,} predictions")
+    if skipped:
+        note(f"skipped {skipped:,} of {done + skipped:,} samples, which cannot be read")
+
+
+def _print_answers(answers: list[Answered], done: int, target: str) -> None:
+    kept = list(answers[0].kept)
     columns = [("input", "left"), *((name, "left") for name in kept)]
-    rows = [[answer["input"], *(answer["kept"][name] or "" for name in kept)] for answer in answers[:SHOWN]]
-    if "class" in answers[0]:
+    rows = [[answer.name, *(answer.kept[name] or "" for name in kept)] for answer in answers]
+    if answers[0].shares is not None:
         columns += [("class", "left"), ("probability", "right")]
-        found = [[answer["class"], percent(answer["probability"])] for answer in answers[:SHOWN]]
+        found = [[str(answer.best), percent(answer.value)] for answer in answers]
     else:
         columns += [(target, "right")]
-        found = [[f"{answer['prediction']:.6g}"] for answer in answers[:SHOWN]]
-    more = f"the first {SHOWN} of {len(answers):,}; --csv or --json prints all" if len(answers) > SHOWN else None
+        found = [[f"{answer.value:.6g}"] for answer in answers]
+    more = f"the first {SHOWN} of {done:,}; --out, --csv or --json gives all" if done > SHOWN else None
     print_table(columns, [before + after for before, after in zip(rows, found, strict=True)], title=more)

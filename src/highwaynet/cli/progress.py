@@ -30,7 +30,7 @@ class TrainingProgress(Watcher):
 
     def __init__(self, title: str, epochs: int, notes: Sequence[str] = ()) -> None:
         self._epochs, self._notes = epochs, notes
-        self._title = title
+        self._title, self._stage, self._told = title, "", False
         self._samples = self._first = 0
         self._started = self._shown = 0.0
         self._narrow = messages.width < 110
@@ -54,6 +54,11 @@ class TrainingProgress(Watcher):
             self._bar.refresh()
             self._bar.stop()
 
+    def stage(self, title: str, epochs: int) -> None:
+        """Begin again for another run, with this many epochs."""
+        self._epochs, self._started = epochs, 0.0
+        self._stage = title
+
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
         """Describe the data; nothing is printed before, so that wrong input gives only its error message."""
         again = bool(self._started)
@@ -63,8 +68,11 @@ class TrainingProgress(Watcher):
         if again:  # after a rewind
             return
         parts = f"{data.train:,} to train on, {data.validation:,} for validation, {data.test:,} for testing"
-        for text in (f"{self._title}, on {data.found} ({parts})", *data.notes, *self._notes):
-            self._say(text)
+        about = (f"{self._title}, on {data.found} ({parts})", *data.notes, *self._notes)
+        for text in (*about, self._stage) if not self._told else (self._stage,):
+            if text:
+                self._say(text)
+        self._told = True
         if self._bar:
             self._bar.start()
 

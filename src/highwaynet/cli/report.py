@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -70,9 +71,17 @@ def report_command(
     use_free_threads()
     reported = [read_run(path, quick=quick) for path in runs]
     with progress_bar("drawing the figures", "runs"):
-        page = render_report(reported, note)
+        page = render_report(reported, note, _explore_pages(runs, out))
     write_atomically(out, page)
     _print_results(reported, out, as_json=as_json)
+
+
+def _explore_pages(runs: list[Path], out: Path) -> list[tuple[str, str]]:
+    """Return names and relative addresses of the explore pages that show these networks as they are now."""
+    from highwaynet.web.explore import pages_about
+
+    found = dict.fromkeys(page for path in runs for page in pages_about(RunDirectory.open(path), runs))
+    return [(page.name, quote(Path(os.path.relpath(page, out.resolve().parent)).as_posix())) for page in found]
 
 
 def read_run(path: Path, *, quick: bool = False) -> "ReportedRun":

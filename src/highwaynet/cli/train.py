@@ -24,7 +24,7 @@ from highwaynet.runs.spec import RunSpec
     *(f"training.{name}" for name in ("recipe", "epochs", "batch_size", "learning_rate", "momentum", "decay", "clip_norm")),
     "training.class_weight",
     *(f"training.{name}" for name in ("on_divergence", "patience", "threads", "device", "precision", "compile", "recompute")),
-    *("training.checkpoint", "training.tensorboard", "seed", "start.run", "start.without", "teacher.run"),
+    *("training.checkpoint", "training.tensorboard", "seed", "start.run", "start.without", "teacher.run", "teacher.hints"),
 )
 def train_command(
     config: Annotated[Path | None, typer.Argument(help="A TOML file, or a run directory to repeat.")] = None,

@@ -64,7 +64,10 @@ def train_one(spec: RunSpec, path: Path, way: Way) -> dict[str, Any]:
             run = _train(spec, path, way, stop)
         except InterruptedRunError as error:
             command = "highway" if way.world.size == 1 else f"torchrun --nproc-per-node {way.world.size} -m highwaynet"
-            raise error.with_way(f"{command} train {shlex.quote(str(path))} --resume") from error
+            place = shlex.quote(str(path))
+            if spec.teacher is not None and spec.teacher.in_two_stages and not (path / SPEC).is_file():  # in the first stage
+                raise error.with_way(f"the same command with --out {place} --resume") from error
+            raise error.with_way(f"{command} train {place} --resume") from error
     if not way.world.leads:
         return {}
     history = run.read_history()

@@ -3,10 +3,8 @@
 import io
 import math
 import stat
-import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot
+from highwaynet.data.array_forms import KEPT, converted, failure_told, finite_rows, not_finite, shaped_inputs
 from highwaynet.data.names import LabelKind, Task
 from highwaynet.data.samples import Samples
 
@@ -113,16 +112,18 @@ def pair_up(stored: dict[str, NDArray[Any]], where: dict[str, str], task: Task |
     return ArrayData(train, others[0] if others else None, task, class_names, label_kind)
 
 
-def read_inputs(path: Path) -> NDArray[Any]:
-    """Read inputs for prediction: an .npy file, or the inputs (not training inputs) in an .npz file or a folder of .npy files."""
+def stored_inputs(path: Path) -> tuple[NDArray[Any], str]:
+    """Return inputs for prediction as they are stored, and their name in messages: an .npy file, or those in an .npz file or a folder.
+
+    Arrays in .npy files are memory-mapped.
+    """
     if _kind(path) == ".npy":
-        return _as_inputs(_map(path), str(path))
-    there = _names(path)
-    allowed = [pair[0] for pair in PAIRS] + [names[2] for names in QUADRUPLES]
+        return _map(path), str(path)
+    there, allowed = _names(path), [pair[0] for pair in PAIRS] + [names[2] for names in QUADRUPLES]
     found = [name for name in allowed if name in there]
     if len(found) != 1:
         raise InputError(f"{path} has the arrays {_listed(there)}: expected exactly one of {', '.join(allowed)}")
-    return _as_inputs(_load(path, found)[found[0]], _where(path, found[0]))
+    return _load(path, found)[found[0]], _where(path, found[0])
 
 
 def _kind(path: Path) -> Literal["folder", ".npz", ".npy"]:
@@ -143,7 +144,7 @@ def _names(path: Path) -> list[str]:
     kind = _kind(path)
     if kind == ".npy":
         raise InputError(f"{path} is a single array: put inputs and targets together into an .npz file or a folder of .npy files")
-    with _failure_told(str(path)):
+    with failure_told(str(path)):
         if kind == "folder":
             return sorted(file.stem for file in path.glob("*.npy") if not file.name.startswith(".") and file.is_file())
         with zipfile.ZipFile(path) as archive:
@@ -159,28 +160,11 @@ def _listed(names: list[str]) -> str:
     return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "(there are none)"
 
 
-@contextmanager
-def _failure_told(where: str) -> Iterator[None]:
-    """Turn any error that numpy and zipfile raise for a damaged file into an InputError."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    except InputError:
-        raise
-    except MemoryError as error:
-        raise InputError(f"{where} does not fit into memory: save it as a float32 or uint8 .npy file, which stays on disk") from error
-    except Exception as error:  # zipfile, zlib and the parsing of headers raise errors of many kinds
-        if isinstance(error, OSError) and error.strerror:
-            raise InputError(f"cannot read {where}: {error.strerror}") from error
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise InputError(f"{where} is damaged ({reason}): save it again") from error
-
-
 def _load(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
     """Load arrays by name, as they are stored; those in a folder are memory-mapped. Inputs are followed by their targets."""
     if path.is_dir():
         return {name: _map(path / f"{name}.npy") for name in names}
-    with _failure_told(str(path)), zipfile.ZipFile(path) as archive:
+    with failure_told(str(path)), zipfile.ZipFile(path) as archive:
         members = {name: archive.getinfo(f"{name}.npy") for name in names}
         headers = {name: _announced(archive, members[name], _where(path, name), path.stat().st_size) for name in names}
         for x, y in zip(names[::2], names[1::2], strict=False):
@@ -191,7 +175,7 @@ def _load(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
 
 def _map(path: Path) -> NDArray[Any]:
     """Memory-map the array in an .npy file."""
-    with _failure_told(str(path)):
+    with failure_told(str(path)):
         with path.open("rb") as stream:
             header = _read_header(stream, str(path))
         length = path.stat().st_size
@@ -206,7 +190,7 @@ def _announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str, ar
     most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: MOST_DEFLATION}.get(member.compress_type)
     if most is None:
         raise InputError(f"{where} is compressed in a way that numpy does not use: save it again with numpy.savez")
-    with _failure_told(where), archive.open(member) as stream:
+    with failure_told(where), archive.open(member) as stream:
         header = _read_header(stream, where)
         if header.length != member.file_size or member.file_size > most * min(member.compress_size, archive_length):
             raise InputError(f"{where} is damaged (it announces {header.length:,} bytes, which the file cannot hold): save it again")
@@ -214,7 +198,7 @@ def _announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str, ar
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> NDArray[Any]:
-    with _failure_told(where), archive.open(member) as stream:
+    with failure_told(where), archive.open(member) as stream:
         array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
         stream.read(1)  # the checksum is compared at the end of the stream
         return array
@@ -257,28 +241,13 @@ def _chunks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
 
 def _as_inputs(array: NDArray[Any], where: str) -> NDArray[Any]:
     """Convert to images (n, channels, height, width) or features (n, features), uint8 or finite float32; keep memory maps if possible."""
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"{where} contains strings: inputs must be numbers")
-    shaped = array
-    if array.ndim == 3:
-        shaped = array[:, np.newaxis]  # (n, 1, height, width)
-    elif array.ndim == 4 and array.shape[3] in {1, 3} and array.shape[1] not in {1, 3}:
-        shaped = array.transpose(0, 3, 1, 2)  # channels were last
-    elif array.ndim not in {2, 4}:
-        raise InputError(f"{where} has shape {array.shape}: expected (n, features), (n, height, width) or (n, channels, height, width)")
-    kept = array.dtype in {np.dtype(np.uint8), np.dtype(np.float32)}
+    shaped, kept = shaped_inputs(array, where), array.dtype in KEPT
     if not (kept and isinstance(array, np.memmap) and array.flags.c_contiguous):
         _refuse_large(array.size * (array.itemsize if kept else 4), where)
-        with _failure_told(where), np.errstate(all="ignore"):  # values too large for float32 become infinite, which is checked below
-            shaped = np.ascontiguousarray(shaped, dtype=array.dtype if kept else np.float32)
-    if array.dtype.kind == "f":
-        for start, rows in _chunks(shaped):
-            finite = np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)
-            if not finite.all():
-                row = start + int(finite.argmin())
-                raise InputError(
-                    f"{where} has a value that is not a finite float32 number in row {row} (counted from 0): repair or remove the row"
-                )
+        shaped = converted(shaped, where)
+    for start, rows in _chunks(shaped) if array.dtype.kind == "f" else ():
+        if not (finite := finite_rows(rows)).all():
+            raise not_finite(where, start + int(finite.argmin()))
     return shaped
 
 
@@ -354,7 +323,7 @@ def _distinct(column: NDArray[Any], where: str) -> tuple[list[int | str], NDArra
         if len(values) > MOST_CLASSES:
             way_out = "use fewer different labels" if column.dtype.kind in "US" else "if it is a number to predict, save it as floats"
             raise InputError(f"{where} has more than {MOST_CLASSES:,} different values, which are too many for classes: {way_out}")
-    with _failure_told(where):
+    with failure_told(where):
         labels = [value.decode() if isinstance(value, bytes) else value for value in values.tolist()]
         for label in labels:
             str(label).encode()  # names are stored in files as UTF-8

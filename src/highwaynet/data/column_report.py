@@ -4,10 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from shlex import quote
 
+from highwaynet.data.cells import NUMBER, shown
 from highwaynet.data.columns import ColumnKind, Reason, kind_of
 from highwaynet.data.dates import DateForm
 from highwaynet.data.names import Task
-from highwaynet.data.table_files import NUMBER, Column, Table, shown
+from highwaynet.data.table_files import Column, Table
 from highwaynet.data.tables import TableEncoder
 
 MOST_NAMES = 10

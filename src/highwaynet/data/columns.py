@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from highwaynet.data.cells import NUMBER
 from highwaynet.data.dates import DateForm, days_in, form_of
 from highwaynet.data.names import Task
-from highwaynet.data.table_files import NUMBER, Column, Table
+from highwaynet.data.table_files import Column, Table
 
 ColumnKind = Literal["number", "category", "date", "identifier", "text", "constant"]
 Reason = Literal["identifier", "free text", "constant", "no values", "copy of the target"]

@@ -33,6 +33,8 @@ class DataRecord(Spec):
     """Regression: standard deviation of the training targets."""
     full_scale: float = 1.0
     """The raw input value that `scale` maps to 1."""
+    pixels: Literal["uint8", "float32"] | None = None
+    """How the pixels of images are stored; None for other data."""
     preprocessing: tuple[Step, ...] = ()
     """The steps, in order; data.safetensors has their statistics."""
     encoder: dict[str, Any] | None = None

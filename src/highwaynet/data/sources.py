@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from highwaynet.base.errors import InputError, unknown
 from highwaynet.data.array_files import ArrayData
 from highwaynet.data.catalogue import CATALOGUE, FASHION_NAMES
+from highwaynet.data.cells import shown
 from highwaynet.data.cifar import find_cifar, read_cifar
 from highwaynet.data.digits import read_digits
 from highwaynet.data.fetch import data_root
@@ -20,7 +21,6 @@ from highwaynet.data.names import Kind, LabelKind, Task
 from highwaynet.data.remote import REMOTE, content_digest
 from highwaynet.data.samples import Samples
 from highwaynet.data.spec import DataSpec
-from highwaynet.data.table_files import shown
 from highwaynet.data.tables import Table, split_target
 
 FINGERPRINT_ROWS = 64

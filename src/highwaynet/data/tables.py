@@ -16,10 +16,11 @@ from pydantic import Field, ValidationError, field_validator
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
+from highwaynet.data.cells import NUMBER, number_in, shown, too_large, written_form
 from highwaynet.data.columns import ColumnKind, Reason, Recognised
 from highwaynet.data.dates import DateForm, days_in
 from highwaynet.data.names import Task
-from highwaynet.data.table_files import NUMBER, Column, Table, number_in, read_table, shown, too_large, written_form
+from highwaynet.data.table_files import Column, Table, read_table
 
 __all__ = ["Column", "Table", "TableEncoder", "TargetColumn", "read_table", "split_target"]
 
@@ -180,12 +181,13 @@ class TableEncoder:
         """The name of each feature."""
         return tuple(name for rule in self.rules for name in rule.features)
 
-    def encode(self, table: Table, *, lenient: bool = False) -> NDArray[np.float32]:
+    def encode(self, table: Table, *, lenient: bool = False, bad: dict[int, str] | None = None) -> NDArray[np.float32]:
         """Return features (rows, features); ignores columns that training did not have, or did not use.
 
         Args:
             table: The rows.
             lenient: Whether cells that are no numbers or dates, in columns that were in training, count as missing.
+            bad: Gets a sentence for each row, counted from 0, that cannot be encoded; by default, the first one raises InputError.
 
         Raises:
             InputError: If a column is missing or, unless `lenient`, has texts where the training data had numbers or dates.
@@ -203,9 +205,15 @@ class TableEncoder:
                 missing = column.missing()
             else:
                 values, wrong = _numbers(rule, column)
-                if wrong.any() and not lenient:
-                    raise _unexpected(rule, column, int(wrong.argmax()), table.source)
-                features[:, start], missing = _standardised(rule, values, table.source), np.isnan(values)
+                features[:, start], missing = _standardised(rule, values), np.isnan(values)
+                wrong = (wrong & (not lenient)) | np.isinf(values) | np.isinf(features[:, start])
+                for row in np.flatnonzero(wrong).tolist():
+                    sentence = _unexpected(
+                        rule, column, row, values[row], f"{table.source}, column {shown(rule.name)}, row {table.number(row)}"
+                    )
+                    if bad is None:
+                        raise InputError(f"{sentence}; correct it or leave it empty")
+                    bad.setdefault(row, sentence)
             start += len(rule.features)
             if rule.gaps:
                 features[:, start - 1] = missing
@@ -291,36 +299,33 @@ def _numbers(rule: _NumberRule | _DateRule, column: Column) -> tuple[NDArray[np.
     return values, wrong
 
 
-def _unexpected(rule: _NumberRule | _DateRule, column: Column, row: int, source: str) -> InputError:
+def _unexpected(rule: _NumberRule | _DateRule, column: Column, row: int, value: float, where: str) -> str:
+    """Return the sentence about a cell that cannot be used."""
+    cell = column.written()[row] or ""
+    if math.isinf(value) or (rule.kind == "number" and math.isinf(number_in(cell) or 0)):
+        return f"{where}: the number is infinite"
+    if not math.isnan(value):
+        return f"{where}: {value:g} is too far from the training data"
     form = f", {rule.form}" if isinstance(rule, _DateRule) and rule.form != "time" else ""
-    had = f"{rule.kind}s{form}"
-    cell = shown(column.written()[row] or "")
-    return InputError(
-        f"{source}, column {shown(rule.name)}, row {row + 1}: {cell} where the training data had {had}; correct it or leave it empty"
-    )
+    return f"{where}: {shown(cell)} where the training data had {rule.kind}s{form}"
 
 
-def _standardised(rule: _NumberRule | _DateRule, values: NDArray[np.float64], source: str) -> NDArray[np.float32]:
+def _standardised(rule: _NumberRule | _DateRule, values: NDArray[np.float64]) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
-        scaled = np.where(np.isnan(values), 0.0, (values - rule.mean) / rule.std).astype(np.float32)
-    if (far := np.isinf(scaled)).any():
-        row = int(far.argmax())
-        where = f"{source}, column {shown(rule.name)}, row {row + 1}"
-        raise InputError(f"{where}: {values[row]:g} is too far from the training data; correct it or leave it empty")
+        scaled: NDArray[np.float32] = np.where(np.isnan(values), 0.0, (values - rule.mean) / rule.std).astype(np.float32)
     return scaled
 
 
 def _known(rule: _CategoryRule, column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows whose category occurs in the training data, and the index of that category."""
-    places: dict[str | None, int] = {category: place for place, category in enumerate(rule.categories)}
-    found = []
-    for row, text in enumerate(column.written()):
-        if text is None:
-            continue
-        place = places.get(text)
-        if place is None and (number := number_in(text)) is not None:  # if a column has gaps, pandas writes the code 1 as 1.0
-            place = places.get(written_form(number))
-        if place is not None:
-            found.append((row, place))
-    pairs = np.array(found, dtype=np.int64).reshape(-1, 2)  # (rows found, 2)
-    return pairs[:, 0], pairs[:, 1]
+    places = {category: place for place, category in enumerate(rule.categories)}
+    cells = column.written()
+    found: dict[str | None, int] = {None: -1}
+    for text in set(cells) - {None}:
+        place = places.get(text or "", -1)
+        if place < 0 and (number := number_in(text)) is not None:  # if a column has gaps, pandas writes the code 1 as 1.0
+            place = places.get(written_form(number) or "", -1)
+        found[text] = place
+    every = np.array([found[text] for text in cells], dtype=np.int64)  # (rows,)
+    rows = np.flatnonzero(every >= 0)
+    return rows, every[rows]

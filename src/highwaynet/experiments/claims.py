@@ -34,6 +34,8 @@ class Run:
     """Its settings."""
     analyses: tuple[Analysis, ...] = ()
     """The questions to ask of the trained network."""
+    teacher: "Run | None" = None
+    """The run whose network is the teacher, which is trained before; `spec.teacher.run` is its key."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import torch
 from highwaynet.data.record import DataRecord
 from highwaynet.experiments.claims import Run
 from highwaynet.runs.spec import RunSpec, with_training
+from highwaynet.runs.stages import first_stage
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.loop import train
 from highwaynet.training.watcher import Watcher
@@ -24,8 +25,12 @@ SECONDS = 0.5
 """Minimum timed seconds, unless the run ends before."""
 BESIDE = 1.15
 """Factor for the time of an epoch besides its steps: evaluation, saving, start-up."""
-START = {"gate_bias", "init", "init_std"}
+START = {"gate_bias", "init", "init_std", "init_range"}
 """Settings of the initialisation, which do not change the time."""
+
+
+FORWARD = 1 / 3
+"""The share of a training step that a teacher needs, which is not trained."""
 
 
 class _EnoughError(Exception):
@@ -76,13 +81,24 @@ def estimate(left: list[tuple[Run, int]], workers: int, tell: Callable[[str], No
     costs = []
     if left:
         tell("timing a few steps of each kind of network")
-    for run, epochs in left:
-        kind = _kind(run.spec)
+
+    def of_epoch(spec: RunSpec) -> float:
+        kind = _kind(spec)
         if kind not in known:
-            step, steps = seconds_of(run.spec)
+            step, steps = seconds_of(spec)
             known[kind] = step * steps
-        costs.append(BESIDE * epochs * known[kind])
+        return known[kind]
+
+    for run, epochs in left:
+        alone = run.spec.model_copy(update={"teacher": None})
+        seconds = of_epoch(alone) + (FORWARD * of_epoch(run.teacher.spec) if run.teacher else 0.0)
+        costs.append(BESIDE * (epochs + _hint_epochs(run.spec)) * seconds)
     return max(sum(costs) / max(1, workers), max(costs, default=0.0))
+
+
+def _hint_epochs(spec: RunSpec) -> int:
+    """The epochs of the first stage of a run with hints."""
+    return int(first_stage(spec)["epochs"]) if spec.teacher is not None and spec.teacher.in_two_stages else 0
 
 
 def _kind(spec: RunSpec) -> str:

@@ -11,11 +11,13 @@ from highwaynet.analysis.analysis_records import EvaluationRecord, Record
 from highwaynet.analysis.questions import EVALUATION, QUESTIONS
 from highwaynet.base.errors import InputError
 from highwaynet.experiments.claims import Analysis, Scale
+from highwaynet.experiments.keys import teacher_key
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.kept import KeptRun
 from highwaynet.runs.record_files import RecordT
 from highwaynet.runs.run_records import EpochRecord, Score
-from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.spec import SPEC, RunSpec
+from highwaynet.runs.stages import hints_path
 
 Status = Literal["finished", "diverged"]
 
@@ -143,7 +145,17 @@ Answers = dict[Analysis, Record]
 
 def kept_of(run: RunDirectory, answers: Answers) -> KeptRun:
     """Return what a claim keeps of a run."""
-    return KeptRun.of(run, {stored_as(question): answer for question, answer in answers.items()})
+    kept = KeptRun.of(run, {stored_as(question): answer for question, answer in answers.items()})
+    spec = kept.read_spec()
+    if spec.teacher is None:
+        return kept
+    # The key of the teacher instead of its path, which means nothing on another machine; the first stage follows from the settings.
+    teacher = spec.teacher.model_copy(update={"run": teacher_key(spec.teacher.run)})
+    start = (
+        None if spec.start is None or teacher.stage != "distillation" else spec.start.model_copy(update={"run": hints_path(run.path).name})
+    )
+    shared = spec.model_copy(update={"teacher": teacher, "start": start or spec.start})
+    return KeptRun(kept.place, {**kept.files, SPEC: shared.to_toml().encode()})
 
 
 def needs_data(run: RunDirectory, analyses: tuple[Analysis, ...]) -> bool:

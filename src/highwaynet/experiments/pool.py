@@ -1,31 +1,18 @@
 """Existing runs that claims can use: a run with the same spec is not made twice."""
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import sha256
-from highwaynet.base.specs import Mark, marked
 from highwaynet.experiments.claims import Run
+from highwaynet.experiments.keys import key_of
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.spec import SPEC, RunSpec
-from highwaynet.runs.training_spec import TrainingSpec
+from highwaynet.runs.spec import SPEC
 
 RUNS = "runs"
 """The folder with the runs of all claims."""
-INDIFFERENT = marked(TrainingSpec, Mark.INDIFFERENT)
-"""Training settings that do not change what a run computes."""
-
-
-def key_of(spec: RunSpec) -> str:
-    """Return a key that is the same for runs that compute the same; settings added in later versions do not change it at their default."""
-    values = spec.model_dump(mode="json", exclude_defaults=True)
-    # With rewinding, checkpoints decide to which step a run returns.
-    indifferent = INDIFFERENT - ({"checkpoint"} if spec.training.on_divergence == "rewind" else set())
-    values["training"] = {name: value for name, value in values.get("training", {}).items() if name not in indifferent}
-    return sha256(json.dumps(values, sort_keys=True).encode())
 
 
 class Pool:
@@ -47,6 +34,13 @@ class Pool:
         if known := self._known.get(key) or self._own.get(key):
             return known
         return self._folder / f"{run.spec.network.name}-{run.spec.network.depth}-{run.spec.data.title.lower().replace(' ', '-')}-{key[:10]}"
+
+    def placed(self, run: Run) -> Run:
+        """Return the run with the path of its teacher instead of the teacher's key."""
+        if run.teacher is None or run.spec.teacher is None:
+            return run
+        teacher = run.spec.teacher.model_copy(update={"run": str(self.path_of(run.teacher).resolve())})
+        return replace(run, spec=run.spec.model_copy(update={"teacher": teacher}))
 
     def is_done(self, run: Run) -> bool:
         """Whether a run has finished or diverged."""

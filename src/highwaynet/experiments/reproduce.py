@@ -32,7 +32,8 @@ from highwaynet.experiments.estimate import estimate
 from highwaynet.experiments.evidence import Answers, Evidence, RunEvidence, Status, ask, kept_of, needs_data
 from highwaynet.experiments.frozen import frozen_commit
 from highwaynet.experiments.kept_runs import read_runs, write_runs
-from highwaynet.experiments.pool import RUNS, Pool, key_of
+from highwaynet.experiments.keys import key_of
+from highwaynet.experiments.pool import RUNS, Pool
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.kept import KeptRun

@@ -106,7 +106,7 @@ def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
     """
     team: list[_Worker] = []
     failures = Failures()
-    planned: Places = [(run, pool.path_of(run)) for run in runs]
+    planned: Places = [(pool.placed(run), pool.path_of(run)) for run in runs]
     waiting = planned
     with Interruption() as stop:
         stop.armed = True
@@ -133,6 +133,8 @@ def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
 def _is_over(run: Run, path: Path, failures: Failures) -> bool:
     """Whether a run has ended or is given up."""
     try:
+        if run.spec.teacher is not None and Path(run.spec.teacher.run) in failures.final and not has_ended(path):
+            failures.give_up(run.label, path, "that of its teacher failed")
         return path in failures.final or has_ended(path)
     except InputError as error:
         failures.give_up(run.label, path, str(error))
@@ -155,8 +157,13 @@ def _look(worker: _Worker, team: list[_Worker], failures: Failures) -> None:
 
 
 def _begin(waiting: Places, team: list[_Worker], workers: int) -> None:
-    """Give runs to idle workers. A spec shared by two labels is run once, and runs that another process is training are skipped."""
+    """Give runs to idle workers. A spec shared by two labels is run once, and runs that another process is training are skipped.
+
+    A run with a teacher waits until the teacher has been trained.
+    """
     for run, path in waiting:
+        if run.spec.teacher is not None and not has_ended(Path(run.spec.teacher.run)):
+            continue
         if path in [worker.path for worker in team if worker.run] or (path.is_dir() and is_locked(path)):
             continue
         free = next((worker for worker in team if worker.run is None), None)

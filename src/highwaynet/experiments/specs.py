@@ -26,10 +26,13 @@ def seeds_at(scale: Scale, count: int) -> range:
     return range(first, first + count)
 
 
-def run_spec(network: dict[str, Any], data: str, training: dict[str, Any], seed: int = 1) -> RunSpec:
-    """Return the spec of a run with one thread, because many run in parallel."""
-    values = {"network": network, "data": {"name": data}, "training": {"threads": 1} | training, "seed": seed}
-    return spec_from_values(values)
+def run_spec(
+    network: dict[str, Any], data: str | dict[str, Any], training: dict[str, Any], seed: int = 1, teacher: dict[str, Any] | None = None
+) -> RunSpec:
+    """Return the spec of a run with one thread, because many run in parallel. The data are a name, or settings with a name."""
+    section = {"name": data} if isinstance(data, str) else data
+    values = {"network": network, "data": section, "training": {"threads": 1} | training, "seed": seed}
+    return spec_from_values(values | ({} if teacher is None else {"teacher": teacher}))
 
 
 def over_seeds(

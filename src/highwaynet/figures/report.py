@@ -1,6 +1,6 @@
 """The HTML report: one file without external resources."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -46,8 +46,14 @@ class ReportedRun:
     """Analyses that apply to the network but were not asked for (--quick), in words."""
 
 
-def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
-    """Return the HTML page for these runs, with the user's note at the top."""
+def render_report(runs: list[ReportedRun], note: str | None = None, pages: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the HTML page for these runs.
+
+    Args:
+        runs: The runs.
+        note: The user's note, for the top of the page.
+        pages: Names and addresses of pages in which the networks can be tried.
+    """
     labels = distinct_labels(runs)
     colours = run_colours([run.spec.network.kind for run in runs])
     curves = [Curve(label, colour, run.history) for label, colour, run in zip(labels, colours, runs, strict=True) if run.history]
@@ -58,6 +64,7 @@ def render_report(runs: list[ReportedRun], note: str | None = None) -> str:
         settings=_settings(runs),
         data=", ".join(sorted({run.spec.data.title for run in runs})),
         note=note,
+        pages=pages,
         found=sorted({run.data.found for run in runs}),
         results=_results(runs),
         environments=_environments(runs),

@@ -24,12 +24,13 @@ enum Kind : int { highway = 0, plain = 1, residual = 2, kinds = 3 };
 //   transforms             (layers, blocks, block): H, of highway and residual layers. Without `keep` (1, blocks, block), or null if h is
 //   gates                  (layers, blocks, block): T, of highway layers. Without `keep` (1, blocks, block), or null if t is
 //   t, h                   (layers, rows, width), or null: T (of highway layers) and H for the caller
-//   g                      (blocks, block): scratch for the gradient on its way down
-//   gz                     (group, blocks, parts·block): scratch for the gradients of the pre-activations of `group` layers
+// The backward pass takes the blocks start … stop−1 through all layers, then the next ones; its scratch is for these blocks only:
+//   g                      (stride): the gradient on its way down; stride is the size of the most blocks that are taken together
+//   gz                     (group, parts·stride): the gradients of the pre-activations of `group` layers
 // With `keep`, forward leaves in states, transforms and gates what backward reads, and only reads, so that backward may run again. With
 // gw null, the caller leaves out backward_weights. No two of these arrays may overlap.
 struct DenseStack {
-  int64_t layers, rows, width, group;
+  int64_t layers, rows, width, group, start, stop, stride;
   Kind kind;
   Activation activation;
   bool keep;
@@ -47,8 +48,11 @@ struct DenseStackKernels {
   // The blocks from the gradient after layer last_layer to that before first_layer, at most `group` layers; layers count from 0. The pass
   // starts from gy if last_layer is the last of all, and writes gx if first_layer is 0.
   void (*backward_rows)(const DenseStack &, int64_t first_block, int64_t last_block, int64_t first_layer, int64_t last_layer);
-  // The rows first … last−1 of gw and gb of one layer, once backward_rows has passed it with all blocks.
-  void (*backward_weights)(const DenseStack &, int64_t layer, int64_t first, int64_t last);
+  // gw is made in this many panels of columns.
+  int64_t (*panels)(const DenseStack &);
+  // The rows first … last−1 of a panel of one layer's gw, and of gb with the first panel, once backward_rows has passed the layer with the
+  // blocks from start to stop: their sums, added to those of earlier blocks.
+  void (*backward_weights)(const DenseStack &, int64_t layer, int64_t panel, int64_t first, int64_t last);
 };
 
 extern const DenseStackKernels dense_stack_baseline;

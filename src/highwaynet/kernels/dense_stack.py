@@ -2,11 +2,12 @@
 
 A tile of rows passes through all layers while it stays in the cache. Activation, gate and mixing happen before anything is stored. torch
 would start about ten operators for each layer, and for thin layers starting takes longer than computing. The result does not depend on
-the number of threads. One tensor is kept for the backward pass: the states of all layers and, for highway layers, H and T.
+the number of threads. One tensor is kept for the backward pass: the states of all layers and, for highway layers, H and T. One or two rows
+of wide layers are computed in `dense_products`.
 """
 
 from collections.abc import Collection, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -14,7 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
+from highwaynet.kernels.dense_products import prefers_products, products_backward, products_forward
 from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, gradients_in_torch, readable, through_registry
+from highwaynet.kernels.workspace import fresh, workspace, workspace_like
 
 KINDS = {"highway": 0, "plain": 1, "residual": 2}
 """As in dense_stack.h."""
@@ -92,12 +95,12 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str) 
         raise ValueError(f"no kernel for a {kind} stack of x, weight and bias with shapes {shapes} and type {x.dtype}: ask can_stack first")
 
 
-def _mask(closed: Sequence[int], layers: int) -> Tensor | None:
+@lru_cache(maxsize=1024)
+def _mask(closed: tuple[int, ...], layers: int) -> Tensor | None:
+    """Return a byte for each layer, 1 if it is closed; the kernels only read it."""
     if not closed:
         return None
-    mask = torch.zeros(layers, dtype=torch.uint8)
-    mask[[number - 1 for number in closed if 1 <= number <= layers]] = 1
-    return mask
+    return torch.tensor([number in closed for number in range(1, layers + 1)], dtype=torch.uint8)
 
 
 def _address(tensor: Tensor | None) -> int:
@@ -127,8 +130,11 @@ def stack_forward(
     x = x.contiguous()
     native, (layers, _, width), rows = compiled(), weight.shape, len(x)
     size = native.stack_memory(KINDS[kind], layers, rows, width, keep, h is not None)
-    kept = x.new_zeros(size) if closed else x.new_empty(size)  # closed layers write nothing, and equal calls must give equal results
-    y, mask = torch.empty_like(x), _mask(closed, layers)
+    if prefers_products(rows, width):
+        kept = x.new_zeros(size if keep else 0)  # the rows that fill up a block stay 0, since equal calls must give equal results
+        return products_forward(x, weight, bias, kind, activation, closed, kept if keep else None, t, h), kept
+    kept = x.new_zeros(size) if closed and keep else workspace(x, size)  # closed layers write no H and T
+    y, mask = fresh(torch.empty_like(x)), _mask(tuple(closed), layers)
     sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
     addresses = [_address(tensor) for tensor in (mask, weight, bias, x, y, t, h, kept)]
     native.stack_forward(*sizes, *addresses, keep, torch.get_num_threads())
@@ -141,10 +147,12 @@ def stack_backward(
     """Call the backward kernel; returns the gradients of x and, if `parameters`, of weight and bias."""
     gy = gy.contiguous()
     native, (layers, height, width), rows, threads = compiled(), weight.shape, len(gy), torch.get_num_threads()
-    gx, mask = torch.empty_like(gy), _mask(closed, layers)
-    gw = torch.empty_like(weight) if parameters else None
+    if prefers_products(rows, width):
+        return products_backward(gy, weight, kept, kind, activation, closed, parameters=parameters)
+    gx, mask = fresh(torch.empty_like(gy)), _mask(tuple(closed), layers)
+    gw = workspace_like(weight) if parameters else None
     gb = weight.new_empty(layers, height) if parameters else None
-    scratch = gy.new_empty(native.stack_scratch(KINDS[kind], layers, rows, width, threads))
+    scratch = workspace(gy, native.stack_scratch(KINDS[kind], layers, rows, width, threads))
     sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
     addresses = [_address(tensor) for tensor in (mask, weight, kept, gy, gx, gw, gb, scratch)]
     native.stack_backward(*sizes, *addresses, threads)

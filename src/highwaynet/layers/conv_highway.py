@@ -1,5 +1,6 @@
 """Convolutional highway layer (Srivastava, Greff and Schmidhuber 2015, section 3): H and T use the same window of the maps."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 import torch
@@ -7,7 +8,8 @@ from torch import Generator, Tensor, nn
 
 from highwaynet.kernels.gating import can_gate, gate
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.convolution import channels_last, check_window, convolve
+from highwaynet.layers.checks import check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
+from highwaynet.layers.convolution import channels_last, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
@@ -20,7 +22,10 @@ class ConvHighway(nn.Module):
     """One highway layer on maps: y = H·T + x·C with H = activation(W_H∗x + b_H), T = sigmoid(W_T∗x + b_T).
 
     All parts share one convolution: `weight` (parts·channels, channels, kernel_size, kernel_size) and `bias` (parts·channels) hold H, T
-    and, with an independent carry gate, C below each other. Maps are zero-padded to keep their size, and stored in channels_last format.
+    and, with an independent carry gate, C below each other. Maps are zero-padded to keep their size.
+
+    The layer computes in channels_last format, and its output has the format of its input. A whole network is faster if its input is
+    channels_last: ``x.to(memory_format=torch.channels_last)``.
 
     Args:
         channels: Number of maps, in and out.
@@ -65,11 +70,12 @@ class ConvHighway(nn.Module):
         if carry not in {"coupled", "independent"}:
             raise ValueError(f"unknown carry {carry!r}: choose coupled or independent")
         check_window(kernel_size)
+        check_sizes(channels=channels, depth=1 if depth is None else depth)
         parts = 2 if carry == "coupled" else 3
         self.channels = channels
         self.activation, self.carry, self.init, self.init_std = activation, carry, init, init_std
         self.gate_init: Init = gate_init or ("glorot-normal" if init == "he" else init)
-        self.start_gate_bias = resolve_gate_bias(gate_bias, depth or 1, family="convolutional")
+        self.start_gate_bias = resolve_gate_bias(gate_bias, 1 if depth is None else depth, family="convolutional")
         self.closed_layers = frozenset()
         self._act = activation_function(activation)
         self.weight = nn.Parameter(torch.empty(parts * channels, channels, kernel_size, kernel_size))
@@ -125,31 +131,36 @@ class ConvHighway(nn.Module):
         """Compute the output y; with `return_gates` also T, and C if the carry gate is independent, all of the shape of x.
 
         Args:
-            x: Maps (batch, channels, height, width).
+            x: Maps (batch, channels, height, width), or (channels, height, width) without a batch axis.
             return_gates: Return (y, T) or (y, T, C).
         """
-        if x.ndim != 4 or x.shape[1] != self.channels:
-            raise ValueError(f"maps of shape {tuple(x.shape)}: this layer takes (batch, {self.channels}, height, width)")
+        if is_foreign(x):
+            return not_a_tensor(self, x, return_gates=return_gates)
+        check_maps(self, x, self.weight, self.channels)
+        if x.dim() == 3:
+            return without_batch(self.forward(x[None], return_gates=return_gates))
         if self.closed_layers:
             gates = (torch.zeros_like(x), *([torch.ones_like(x)] if self.carry == "independent" else []))
             self._tell(x, gates[0], gates)
             return (x, *gates) if return_gates else x
-        x = channels_last(x)
+        given, x = x, channels_last(x)
         z = convolve(x, self.weight, self.bias)  # (batch, parts·channels, height, width)
         if self.carry == "coupled" and not return_gates and self.observer is None and can_gate(x, z):
-            return gate(x, z, self.activation)
+            return in_format_of(given, gate(x, z, self.activation), self.weight)
         h, *pre_gates = z.split(self.channels, dim=1)
         # Made contiguous first: on a slice of few channels, torch computes the sigmoid one number at a time.
-        opened = tuple(torch.sigmoid(channels_last(pre_gate)) for pre_gate in pre_gates)
+        opened = [torch.sigmoid(channels_last(pre_gate)) for pre_gate in pre_gates]
         h = self._act(h)
-        y = mix(x, h, *opened)
+        y, *opened = (in_format_of(given, value, self.weight) for value in (mix(x, h, *opened), *opened))
         self._tell(y, h, opened)
         return (y, *opened) if return_gates else y
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
 
-    def _tell(self, y: Tensor, h: Tensor, gates: tuple[Tensor, ...]) -> None:
+    def _tell(self, y: Tensor, h: Tensor, gates: Sequence[Tensor]) -> None:
         if self.observer is not None:
             self.observer(1, output=y, state=h, transform=gates[0], carry=gates[1] if len(gates) > 1 else None, axis=1)
 

@@ -6,7 +6,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.convolution import Padding, check_window, convolve
+from highwaynet.layers.checks import check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
+from highwaynet.layers.convolution import Padding, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
@@ -53,6 +54,7 @@ class ConvPlain(nn.Module):
         super().__init__()
         self.stride, self.activation, self.init, self.init_std = stride, activation, init, init_std
         self._act = activation_function(activation)
+        check_sizes(in_channels=in_channels, out_channels=out_channels)
         check_window(kernel_size, padding, stride)
         self.padding = padding
         self.weight = nn.Parameter(torch.empty(out_channels, in_channels, kernel_size, kernel_size))
@@ -87,12 +89,19 @@ class ConvPlain(nn.Module):
     kernel = kernel_size  # the old name; it gives no warning, since torch.jit.trace reads all attributes
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
+        """Map (batch, in_channels, height, width) to (batch, out_channels, height', width'); the batch axis may be missing."""
+        if is_foreign(x):
+            return not_a_tensor(self, x)
+        check_maps(self, x, self.weight, self.in_channels)
+        if x.dim() == 3:
+            return without_batch(self.forward(x[None]))
         z = convolve(x, self.weight, self.bias, stride=self.stride, padding=self.padding)
-        y = self._act(z if self.norm is None else self.norm(z))
+        y = in_format_of(x, self._act(z if self.norm is None else self.norm(z)), self.weight)
         if self.observer is not None:
             self.observer(1, output=y, state=y, axis=1)
         return y
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Generator, Tensor, nn
 
+from highwaynet.layers.checks import check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.conv_plain import ConvPlain
-from highwaynet.layers.convolution import channels_last
+from highwaynet.layers.convolution import channels_last, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Init, Shortcut
 from highwaynet.layers.observation import Observer
@@ -57,6 +58,7 @@ class ConvResidual(nn.Module):
         if shortcut not in {"pad", "project"}:
             raise ValueError(f"unknown shortcut {shortcut!r}: choose pad or project")
         out_channels = in_channels if out_channels is None else out_channels
+        check_sizes(in_channels=in_channels, out_channels=out_channels, stride=stride)
         self.closed_layers = frozenset()
 
         def convolution(channels: int, kernel_size: int, step: int) -> ConvPlain:
@@ -96,17 +98,27 @@ class ConvResidual(nn.Module):
         return self.first.out_channels
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
+        """Map (batch, in_channels, height, width) to (batch, out_channels, height', width'); the batch axis may be missing."""
+        if is_foreign(x):
+            return not_a_tensor(self, x)
+        weight = self.first.weight
+        check_maps(self, x, weight, self.in_channels)
+        if x.dim() == 3:
+            return without_batch(self.forward(x[None]))
+        given, x = x, channels_last(x)
         carried: Tensor = self.shortcut(x)
         if self.closed_layers:
+            carried = in_format_of(given, carried, weight)
             if self.observer is not None:
                 self.observer(1, output=carried, state=torch.zeros_like(carried), axis=1)
             return carried
         state = self.second(torch.relu(self.first(x)))
-        y = torch.relu(channels_last(carried) + state)
+        y = in_format_of(given, torch.relu(channels_last(carried) + state), weight)
         if self.observer is not None:
             self.observer(1, output=y, state=state, axis=1)
         return y
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

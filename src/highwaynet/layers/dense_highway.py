@@ -3,14 +3,16 @@
 This file is the readable specification of a highway stack: the fused kernels must compute the same.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, overload
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
+from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
+from highwaynet.layers.foreign_weights import ForeignForm, Gate, convert
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
@@ -68,6 +70,7 @@ class DenseHighway(nn.Module):
         if carry not in {"coupled", "independent"}:
             raise ValueError(f"unknown carry {carry!r}: choose coupled or independent")
         count = 1 if layers is None else layers
+        check_sizes(width=width, layers=count, depth=count if depth is None else depth)
         parts = 2 if carry == "coupled" else 3
         self.width, self.single = width, layers is None
         self.activation, self.carry, self.init, self.init_std = activation, carry, init, init_std
@@ -87,6 +90,45 @@ class DenseHighway(nn.Module):
             starts = (0.0, self.start_gate_bias, -self.start_gate_bias)
             for part, start in zip(self.bias.split(self.width, dim=1), starts, strict=False):
                 part.fill_(start)
+
+    @classmethod
+    def from_state_dict(
+        cls,
+        state: Mapping[str, Any],
+        form: ForeignForm,
+        *,
+        gate: Gate | None = None,
+        activation: Activation | None = None,
+        names: Sequence[str] | None = None,
+        prefix: str = "",
+        is_sure: bool = False,
+    ) -> Self:
+        """Return a stack with the weights of somebody else's highway layers, which computes the same.
+
+        Args:
+            state: State dict of the other module, or names and arrays (Keras).
+            form: "allennlp" or "fairseq" (H and a carry gate in one product), "keras" (the Highway of version 1), "elmo" (its released
+                weights), or, for other code, "separate" (two linear layers, H and the gate) or "merged" (one layer, H above the gate).
+            gate: What the gate is: "transform" if it multiplies H, "carry" if it multiplies x. Needed for "separate" and "merged".
+            activation: Activation of H; by default that of the library.
+            names: Names of the linear layers in the state dict, with {} for the number of the layer, from 0: one for merged layers, two
+                (H, gate) for separate ones. By default the usual names.
+            prefix: Beginning of the keys to read, if the state dict is that of a whole model.
+            is_sure: Accept biases that speak against the given kind of gate.
+
+        Raises:
+            ValueError: If the state dict has another form, or if the biases of all layers show that the gate has the other sign.
+
+        >>> other = nn.ModuleDict({"H": nn.Linear(3, 3), "T": nn.Linear(3, 3)})
+        >>> DenseHighway.from_state_dict(other.state_dict(), "separate", gate="transform", activation="relu")
+        DenseHighway(width=3, layers=1, activation=relu, gate_bias=-1, carry=coupled)
+        """
+        found = convert(state, form, gate, activation, names, prefix, is_sure)
+        layers, _, width = found.weight.shape
+        stack = cls(width, layers=layers, activation=found.activation)
+        with torch.no_grad():
+            stack.weight, stack.bias = nn.Parameter(found.weight.clone()), nn.Parameter(found.bias.clone())
+        return stack
 
     @property
     def num_layers(self) -> int:
@@ -134,20 +176,26 @@ class DenseHighway(nn.Module):
             x: Input of shape (..., width).
             return_gates: Return (y, T) or (y, T, C), with gates of shape (layers, ..., width), or (..., width) for a single layer.
         """
+        if is_foreign(x):
+            return not_a_tensor(self, x, return_gates=return_gates)
         if self.observer is not None:
             return self._observed(x, self.observer, return_gates)
         if not return_gates:
             if (y := fused(self, x)) is not None:
                 return y
+            check_features(self, x, self.weight, self.width)
             return through(lambda x, weight, bias: self._layer(x, weight, bias)[0], x, open_layers(self), self.recomputes)
         if (found := fused_inside(self, x)) is not None:
             y, _, t = found
             return self._with_gates(y, [(gate,) for gate in t])
+        check_features(self, x, self.weight, self.width)
         gates: list[tuple[Tensor, ...]] = []
         for number in range(1, self.num_layers + 1):
             x, _, *own = self._inside(number, x)
             gates.append(tuple(own))
         return self._with_gates(x, gates)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
@@ -163,6 +211,7 @@ class DenseHighway(nn.Module):
 
     def _observed(self, x: Tensor, observer: Observer, return_gates: bool) -> Tensor | tuple[Tensor, ...]:
         """Do what `forward` does, and call the observer for each layer."""
+        check_features(self, x, self.weight, self.width)
         found, gates = fused_inside(self, x), []
         for number in range(1, self.num_layers + 1):
             if found is None:

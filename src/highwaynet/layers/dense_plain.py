@@ -8,6 +8,7 @@ from torch import Generator, Tensor, nn
 
 from highwaynet.kernels.dense_layer import can_layer, dense_layer
 from highwaynet.layers.activations import activation_function
+from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
@@ -52,9 +53,7 @@ class DensePlain(nn.Module):
     ) -> None:
         super().__init__()
         out_features = in_features if out_features is None else out_features
-        for name, size in (("in_features", in_features), ("out_features", out_features)):
-            if size < 1:
-                raise ValueError(f"{name} = {size}: must be at least 1")
+        check_sizes(in_features=in_features, out_features=out_features)
         if out_features != in_features and layers != 1:
             raise ValueError(f"layers = {layers}: only a single layer can change the width ({in_features} to {out_features})")
         self.activation, self.init, self.init_std = activation, init, init_std
@@ -83,10 +82,16 @@ class DensePlain(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., in_features) to (..., out_features)."""
+        if is_foreign(x):
+            return not_a_tensor(self, x)
         _, rows, columns = self.weight.shape
         if rows != columns:  # a single layer; view, because its backward pass copies nothing
             weight, bias = self.weight.view(rows, columns), self.bias.view(-1)
-            wide = dense_layer(x, weight, bias, self.activation) if can_layer(x, weight, bias) else self._layer(x, weight, bias)
+            if can_layer(x, weight, bias):
+                wide = dense_layer(x, weight, bias, self.activation)
+            else:
+                check_features(self, x, weight, columns)
+                wide = self._layer(x, weight, bias)
             if self.observer is not None:
                 self.observer(1, output=wide, state=wide)
             return wide
@@ -94,13 +99,17 @@ class DensePlain(nn.Module):
             return self._observed(x, self.observer)
         if (y := fused(self, x)) is not None:
             return y
+        check_features(self, x, self.weight, columns)
         return through(self._layer, x, list(zip(self.weight.unbind(), self.bias.unbind(), strict=True)), self.recomputes)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
 
     def _observed(self, x: Tensor, observer: Observer) -> Tensor:
         """Do what `forward` does, and call the observer for each layer."""
+        check_features(self, x, self.weight, self.in_features)
         found = fused_inside(self, x)
         for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
             x = self._layer(x, weight, bias) if found is None else found[1][number - 1]

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.layers.activations import activation_function
+from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.initialisation import DEFAULT_STD
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
@@ -50,6 +51,7 @@ class DenseResidual(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
+        check_sizes(width=width)
         self.activation, self.init, self.init_std = activation, init, init_std
         self.closed_layers = frozenset()
         self._act = activation_function(activation)
@@ -67,17 +69,23 @@ class DenseResidual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., width) to the same shape; a closed layer copies its input."""
+        if is_foreign(x):
+            return not_a_tensor(self, x)
         if self.observer is not None:
             return self._observed(x, self.observer)
         if (y := fused(self, x)) is not None:
             return y
+        check_features(self, x, self.weight, self.weight.shape[-1])
         return through(self._layer, x, open_layers(self), self.recomputes)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
 
     def _observed(self, x: Tensor, observer: Observer) -> Tensor:
         """Do what `forward` does, and call the observer for each layer; the state is what the layer adds."""
+        check_features(self, x, self.weight, self.weight.shape[-1])
         found = fused_inside(self, x)
         for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
             closed = number in self.closed_layers

@@ -6,24 +6,25 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from highwaynet.layers.convolution import Padding, check_window, convolve
+from highwaynet.layers.checks import check_features, check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
+from highwaynet.layers.convolution import Padding, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Init
 from highwaynet.layers.observation import Observer
 from highwaynet.layers.old_calls import accepts_old
 
 
-def _largest(z: Tensor, pieces: int) -> Tensor:
-    """Return the maximum over the pieces, which follow each other on axis 1."""
-    first, *others = z.chunk(pieces, dim=1)
+def _largest(z: Tensor, pieces: int, axis: int) -> Tensor:
+    """Return the maximum over the pieces, which follow each other on this axis."""
+    first, *others = z.chunk(pieces, dim=axis)
     for other in others:
         first = torch.maximum(first, other)
     return first
 
 
-def _told(observer: Observer | None, y: Tensor) -> Tensor:
+def _told(observer: Observer | None, y: Tensor, axis: int) -> Tensor:
     if observer is not None:
-        observer(1, output=y, state=y, axis=1)
+        observer(1, output=y, state=y, axis=axis)
     return y
 
 
@@ -59,6 +60,7 @@ class DenseMaxout(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
+        check_sizes(in_features=in_features, out_features=out_features, pieces=pieces)
         self.pieces, self.init, self.init_std = pieces, init, init_std
         self.weight, self.bias = _parameters(pieces, out_features, (in_features,))
         self.reset_parameters(generator)
@@ -78,8 +80,13 @@ class DenseMaxout(nn.Module):
         return self.weight.shape[0] // self.pieces
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (batch, in_features) to (batch, out_features)."""
-        return _told(self.observer, _largest(F.linear(x, self.weight, self.bias), self.pieces))
+        """Map (..., in_features) to (..., out_features)."""
+        if is_foreign(x):
+            return not_a_tensor(self, x)
+        check_features(self, x, self.weight, self.in_features)
+        return _told(self.observer, _largest(F.linear(x, self.weight, self.bias), self.pieces, axis=-1), axis=-1)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
@@ -125,6 +132,7 @@ class ConvMaxout(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
+        check_sizes(in_channels=in_channels, out_channels=out_channels, pieces=pieces)
         self.pieces, self.init, self.init_std = pieces, init, init_std
         check_window(kernel_size, padding)
         self.padding = padding
@@ -153,8 +161,16 @@ class ConvMaxout(nn.Module):
     kernel = kernel_size  # the old name; it gives no warning, since torch.jit.trace reads all attributes
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (batch, in_channels, height, width) to (batch, out_channels, height', width')."""
-        return _told(self.observer, _largest(convolve(x, self.weight, self.bias, padding=self.padding), self.pieces))
+        """Map (batch, in_channels, height, width) to (batch, out_channels, height', width'); the batch axis may be missing."""
+        if is_foreign(x):
+            return not_a_tensor(self, x)
+        check_maps(self, x, self.weight, self.in_channels)
+        if x.dim() == 3:
+            return without_batch(self.forward(x[None]))
+        y = _largest(convolve(x, self.weight, self.bias, padding=self.padding), self.pieces, axis=1)
+        return _told(self.observer, in_format_of(x, y, self.weight), axis=1)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
@@ -166,8 +182,6 @@ class ConvMaxout(nn.Module):
 
 
 def _parameters(pieces: int, outputs: int, rest: tuple[int, ...]) -> tuple[nn.Parameter, nn.Parameter]:
-    if pieces < 1:
-        raise ValueError(f"pieces = {pieces}: must be at least 1")
     return nn.Parameter(torch.empty(pieces * outputs, *rest)), nn.Parameter(torch.empty(pieces * outputs))
 
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
-Init = Literal["glorot-uniform", "glorot-normal", "he", "orthogonal", "normal"]
+Init = Literal["glorot-uniform", "glorot-normal", "he", "orthogonal", "normal", "uniform"]
 Carry = Literal["coupled", "independent"]
 Shortcut = Literal["pad", "project"]
 FamilyName = Literal["dense", "convolutional"]

@@ -4,7 +4,7 @@ Observation is a protocol, not a hook: hooks cannot see inside a stack that is o
 usually None, and calls it with what each of its layers computed. `observe` sets the observer and removes it again.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from contextlib import contextmanager
 from typing import Literal, Protocol, get_args, runtime_checkable
 
@@ -23,9 +23,20 @@ class Observer(Protocol):
     """A callable that receives what one layer of a module computed."""
 
     def __call__(
-        self, number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None, axis: int = -1
+        self,
+        number: int,
+        *,
+        output: Tensor,
+        state: Tensor,
+        transform: Tensor | None = None,
+        carry: Tensor | None = None,
+        axis: int = -1,
+        real: Tensor | None = None,
     ) -> None:
-        """`number` counts from 1 within the module; `axis` is that of the blocks or maps; `carry` is None if the gates are coupled."""
+        """`number` counts from 1 within the module; `axis` is that of the blocks or maps; `carry` is None if the gates are coupled.
+
+        `real` (samples, places) is False where sequences of a padded batch have ended; such places are not counted.
+        """
 
 
 @runtime_checkable
@@ -47,20 +58,27 @@ class Recording:
     """
 
     def __init__(self, *, keep: bool) -> None:
-        self._kept: list[tuple[Tensor, Tensor | None, int]] | None = [] if keep else None
+        self._kept: list[tuple[Tensor, Tensor | None, int, Tensor | None]] | None = [] if keep else None
         self._count = 0
         self._mean = self._squares = torch.zeros(0, dtype=torch.float64)
         self._class_sums = torch.zeros(0, 0, dtype=torch.float64)
         self._class_counts = torch.zeros(0, dtype=torch.float64)
 
-    def add(self, values: Tensor, labels: Tensor | None, axis: int = -1) -> None:
-        """Add a batch, whose first axis is the samples and `axis` the blocks or maps; a tensor with one axis is one sample."""
+    def add(self, values: Tensor, labels: Tensor | None, axis: int = -1, real: Tensor | None = None) -> None:
+        """Add a batch, whose first axis is the samples and `axis` the blocks or maps; a tensor with one axis is one sample.
+
+        Places (samples, places) where `real` is False are kept as values, but not counted.
+        """
         values = values.detach().cpu()
         values = values[None] if values.dim() == 1 else values
         if self._kept is not None:
-            self._kept.append((values.clone(), labels, axis))
+            self._kept.append((values.clone(), labels, axis, real))
         elif values.numel():
-            self._count_rows(by_place(values, axis).double(), labels)
+            rows = by_place(values, axis).double()
+            if real is not None:  # each place becomes a sample
+                labels = None if labels is None else labels.cpu().repeat_interleave(real.sum(dim=1))
+                rows = rows[real][:, None]
+            self._count_rows(rows, labels)
 
     def _count_rows(self, rows: Tensor, labels: Tensor | None) -> None:
         batch, places, width = rows.shape
@@ -91,8 +109,8 @@ class Recording:
         if self._kept is None:
             return self
         counted = Recording(keep=False)
-        for values, labels, axis in self._kept:
-            counted.add(values, labels, axis)
+        for values, labels, axis, real in self._kept:
+            counted.add(values, labels, axis, real)
         return counted
 
     @property
@@ -127,7 +145,7 @@ class Recording:
         """All recorded values, (samples, ..., width) or (samples, maps, height, width); raises ValueError in streaming mode."""
         if self._kept is None:
             raise ValueError("values are not kept in streaming mode: leave out streaming=True, or use mean, variance and class_mean")
-        batches = [values for values, _, _ in self._kept]
+        batches = [values for values, *_ in self._kept]
         if len({values.shape[1:] for values in batches}) > 1:
             raise ValueError("the batches had different shapes and cannot be concatenated: use mean, variance and class_mean")
         return torch.cat(batches) if batches else torch.empty(0)
@@ -140,7 +158,7 @@ def by_place(values: Tensor, axis: int) -> Tensor:
 
 
 class ObservedLayer:
-    """A layer and what was recorded of it, by quantity: ``layer["transform"].mean``.
+    """A layer and what was recorded of it, by quantity, as in a dictionary: ``layer["transform"].mean``, ``for quantity in layer``.
 
     Args:
         name: Name of its module in the model, with its number there if the module has several layers.
@@ -154,12 +172,27 @@ class ObservedLayer:
         self._keep = keep
         self._recordings: dict[Quantity, Recording] = {}
 
-    def add(self, quantity: Quantity, values: Tensor, labels: Tensor | None, axis: int) -> None:
-        """Add the values of a batch."""
-        self._recordings.setdefault(quantity, Recording(keep=self._keep)).add(values, labels, axis)
+    def add(self, quantity: Quantity, values: Tensor, labels: Tensor | None, axis: int, real: Tensor | None = None) -> None:
+        """Add the values of a batch; see `Recording.add`."""
+        self._recordings.setdefault(quantity, Recording(keep=self._keep)).add(values, labels, axis, real)
 
     def __contains__(self, quantity: object) -> bool:
         return quantity in self._recordings
+
+    def __iter__(self) -> Iterator[Quantity]:
+        return iter(self._recordings)
+
+    def keys(self) -> KeysView[Quantity]:
+        """The recorded quantities."""
+        return self._recordings.keys()
+
+    def values(self) -> ValuesView[Recording]:
+        """What was recorded of each quantity."""
+        return self._recordings.values()
+
+    def items(self) -> ItemsView[Quantity, Recording]:
+        """The recorded quantities, each with what was recorded of it."""
+        return self._recordings.items()
 
     def __getitem__(self, quantity: Quantity) -> Recording:
         if quantity not in self._recordings:
@@ -189,6 +222,12 @@ class Observation:
         if labels is not None and (labels.dim() != 1 or labels.is_floating_point() or (labels.numel() and labels.min() < 0)):
             raise ValueError("labels: give the class numbers of a batch, integers from 0 in one axis")
         self._labels = None if labels is None else labels.long()
+
+    def __iter__(self) -> Iterator[ObservedLayer]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
 
     @property
     def gated(self) -> list[ObservedLayer]:
@@ -296,10 +335,18 @@ class _Watch:
         return type(None), ()
 
     def __call__(
-        self, number: int, *, output: Tensor, state: Tensor, transform: Tensor | None = None, carry: Tensor | None = None, axis: int = -1
+        self,
+        number: int,
+        *,
+        output: Tensor,
+        state: Tensor,
+        transform: Tensor | None = None,
+        carry: Tensor | None = None,
+        axis: int = -1,
+        real: Tensor | None = None,
     ) -> None:
         if self._outer is not None:  # an enclosing `observe` keeps recording
-            self._outer(number, output=output, state=state, transform=transform, carry=carry, axis=axis)
+            self._outer(number, output=output, state=state, transform=transform, carry=carry, axis=axis, real=real)
         if not self.active or torch._C._current_graph_task_id() != -1:  # recomputed activations were already recorded
             return
         labels = self._seen.labels
@@ -312,7 +359,8 @@ class _Watch:
             if values is None or quantity not in self._wanted:
                 continue
             if self._reduce is None or not values.numel():
-                layer.add(quantity, values, labels, axis)
+                layer.add(quantity, values, labels, axis, real)
             else:
                 batch = values[None] if values.dim() == 1 else values
-                layer.add(quantity, self._reduce(by_place(batch.detach(), axis)), labels, -1)
+                reduced = self._reduce(by_place(batch.detach(), axis))
+                layer.add(quantity, reduced, labels, -1, real if reduced.dim() == 3 else None)

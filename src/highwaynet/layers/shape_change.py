@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from highwaynet.layers.checks import check_sizes, is_foreign, not_a_tensor, not_scriptable
+
 
 class PadChannels(nn.Module):
     """Adds channels of zeros.
@@ -22,14 +24,20 @@ class PadChannels(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
+        check_sizes(channels=channels)
         self.channels = channels
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (batch, fewer, height, width) to (batch, channels, height, width)."""
-        missing = self.channels - x.shape[1]
+        """Map (batch, fewer, height, width) to (batch, channels, height, width); the batch axis may be missing."""
+        if is_foreign(x):
+            return not_a_tensor(self, x)
+        missing = self.channels - x.shape[-3] if x.dim() in {3, 4} else -1
         if missing < 0:
-            raise ValueError(f"maps of shape {tuple(x.shape)}: zero-padding to {self.channels} channels cannot remove any")
+            form = f"(batch, at most {self.channels}, height, width)"
+            raise ValueError(f"PadChannels takes {form} and adds channels of zeros, but the input has shape {tuple(x.shape)}")
         return F.pad(x, (0, 0, 0, 0, 0, missing)) if missing else x
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
@@ -55,13 +63,12 @@ class Subsample(nn.Module):
 
     def __init__(self, stride: int) -> None:
         super().__init__()
-        if stride < 1:
-            raise ValueError(f"stride = {stride}: must be at least 1")
+        check_sizes(stride=stride)
         self.stride = stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (batch, channels, height, width) to (batch, channels, ⌈height / stride⌉, ⌈width / stride⌉)."""
-        return x[:, :, :: self.stride, :: self.stride]
+        """Map (batch, channels, height, width) to (batch, channels, ⌈height / stride⌉, ⌈width / stride⌉); the batch axis may be missing."""
+        return x[..., :: self.stride, :: self.stride]
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from highwaynet.kernels.dense_stack import can_stack, dense_stack_gates, run_stack
+from highwaynet.layers.checks import check_sizes
 from highwaynet.layers.initialisation import initialise_
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.recomputation import through_stack
@@ -25,11 +26,8 @@ StackT = TypeVar("StackT", bound=LayerStack)
 
 
 def stacked_parameters(layers: int, rows: int, columns: int) -> tuple[nn.Parameter, nn.Parameter]:
-    """Return uninitialized weight (layers, rows, columns) and bias (layers, rows); a stack of 0 layers copies its input."""
-    if layers < 0:
-        raise ValueError(f"layers = {layers}: must be at least 0")
-    if min(rows, columns) < 1:
-        raise ValueError(f"width = {min(rows, columns)}: must be at least 1")
+    """Return uninitialized weight (layers, rows, columns) and bias (layers, rows)."""
+    check_sizes(layers=layers)
     return nn.Parameter(torch.empty(layers, rows, columns)), nn.Parameter(torch.empty(layers, rows))
 
 
@@ -67,17 +65,23 @@ def open_layers(stack: ClosableStack) -> list[tuple[Tensor, Tensor]]:
     return [parameters for number, parameters in layers if number not in stack.closed_layers]
 
 
+def _rows(x: Tensor) -> Tensor:
+    """Return (..., width) as (rows, width)."""
+    return x.flatten(0, -2) if x.dim() > 1 else x[None]
+
+
 def fused(stack: Fusable, x: Tensor) -> Tensor | None:
     """Compute the output of the whole stack for x (..., width) with the compiled operator; None if it cannot be used."""
-    rows, kind = x.reshape(-1, x.shape[-1]) if x.dim() != 2 else x, stack.kernel_kind
-    if kind is None or not can_stack(rows, stack.weight, stack.bias, kind):
+    rows, kind, weight, bias = x if x.dim() == 2 else _rows(x), stack.kernel_kind, stack.weight, stack.bias
+    # The operator has no lower precision, which autocast asks for.
+    if kind is None or not can_stack(rows, weight, bias, kind) or torch.is_autocast_enabled("cpu"):
         return None
     closed: frozenset[int] = getattr(stack, "closed_layers", frozenset())
 
     def layers(x: Tensor, weight: Tensor, bias: Tensor, before: int) -> Tensor:
         return run_stack(x, weight, bias, kind, stack.activation, [number - before for number in closed if number > before])
 
-    return through_stack(layers, rows, stack.weight, stack.bias, stack.recomputes).view(x.shape)
+    return through_stack(layers, rows, weight, bias, stack.recomputes).view(x.shape)
 
 
 def fused_inside(stack: Fusable, x: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
@@ -85,9 +89,9 @@ def fused_inside(stack: Fusable, x: Tensor) -> tuple[Tensor, Tensor, Tensor] | N
 
     None if it cannot be used, or if gradients are needed. H and T of closed layers are 0; T has 0 layers if they are not highway layers.
     """
-    rows, kind = x.reshape(-1, x.shape[-1]), stack.kernel_kind
+    rows, kind = _rows(x), stack.kernel_kind
     needs_graph = torch.is_grad_enabled() and (x.requires_grad or stack.weight.requires_grad or stack.bias.requires_grad)
-    if kind is None or needs_graph or not can_stack(rows, stack.weight, stack.bias, kind):
+    if kind is None or needs_graph or not can_stack(rows, stack.weight, stack.bias, kind) or torch.is_autocast_enabled("cpu"):
         return None
     y, h, t = dense_stack_gates(rows, stack.weight, stack.bias, kind, stack.activation, getattr(stack, "closed_layers", frozenset()))
     return y.view(x.shape), h.view(len(h), *x.shape), t.view(len(t), *x.shape)

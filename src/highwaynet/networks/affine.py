@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
+from highwaynet.layers.depth_lstm import DepthLSTM
 from highwaynet.networks.plan import Shape
 
-AnyStack = DenseHighway | DensePlain | DenseResidual
+AnyStack = DenseHighway | DensePlain | DenseResidual | DepthLSTM
 
 
 def affine_map(shape: Shape) -> nn.Linear | nn.Conv2d:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from highwaynet.layers.gate_bias import resolve_gate_bias
@@ -29,9 +30,9 @@ def plan_of(spec: NetworkSpec, input_shape: Sequence[int], outputs: int) -> Plan
 
 def _dense(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     if spec.kind == "maxout":
-        raise ValueError("dense networks have no maxout layers: choose highway, plain or residual")
+        raise ValueError("dense networks have no maxout layers: choose highway, plain, residual or lstm")
     drop = _dropouts(spec)
-    gates: dict[str, Any] = _gates(spec) if spec.kind == "highway" else {}
+    gates: dict[str, Any] = {name: value for name, value in _gates(spec).items() if name in spec.preset.settings}
     stack = DenseStack(spec.kind, spec.depth - 1, **_own(spec), **gates)
     return [_dense_layer(spec, spec.width or 1), next(drop), stack, next(drop), _head(outputs)]
 
@@ -80,7 +81,7 @@ def _resnet(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     """6n + 2 layers, with batch norm and strides as in He et al., or with pooling and dropout instead (variant 2016)."""
     norm, drop = spec.variant != "2016", _dropouts(spec)
     parts: list[PlanPart] = [_conv(spec, spec.preset.channels[0], norm=norm)]
-    block: dict[str, Any] = {"norm": norm, "shortcut": spec.shortcut or "pad", "init": spec.init, "init_std": spec.init_std}
+    block: dict[str, Any] = {"norm": norm, "shortcut": spec.shortcut or "pad", "init": spec.init, "init_std": _std(spec)}
     block |= {} if norm else {"start_scale": 1 / math.sqrt((spec.depth - 2) / 2)}
     for stage, channels in enumerate(spec.preset.channels):
         if stage and not norm:
@@ -94,24 +95,59 @@ def _fitnet(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     parts: list[PlanPart] = []
     for stage in spec.preset.stages:
         parts += [*([Pooling("max", 2, 2)] if parts else []), *(_maxout(spec, channels) for channels in stage)]
-    return [*parts, Pooling("max", 8, 8), _dense_layer(spec, 500, pieces=2), _head(outputs)]
+    pieces = 5 if spec.variant == "released" and spec.name == "fitnet-b" else 2
+    return [*parts, Pooling("max", 8, 8), _dense_layer(spec, 500, pieces=pieces), _uniform_head(spec, outputs)]
 
 
-def _teacher(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
+def _mnist_fitnet(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
+    """Sizes of the maps: 24, 22 → 10, 12, 10 → 4, 8, 6 → 3."""
+    return [
+        _maxout(spec, 16, 5, padding=0),
+        _maxout(spec, 16, 3, padding=0),
+        Pooling("max", 4, 2, ceil=True),
+        _maxout(spec, 16, 5, padding=3),
+        _maxout(spec, 16, 3, padding=0),
+        Pooling("max", 4, 2, ceil=True),
+        _maxout(spec, 12, 3, padding=3, pieces=4),
+        _maxout(spec, 12, 3, padding=0, pieces=4),
+        Pooling("max", 2, 2, ceil=True),
+        _uniform_head(spec, outputs),
+    ]
+
+
+def _mnist_maxout(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
+    """Sizes of the maps: 21 → 10, 9 → 4, 6 → 3."""
     drop = _dropouts(spec)
     return [
         next(drop),
-        _maxout(spec, 96, 8, padding=4),
+        _maxout(spec, 48, 8, padding=0),
+        Pooling("max", 4, 2, ceil=True),
+        next(drop),
+        _maxout(spec, 48, 8, padding=3),
+        Pooling("max", 4, 2, ceil=True),
+        next(drop),
+        _maxout(spec, 24, 5, padding=3),
+        Pooling("max", 2, 2, ceil=True),
+        next(drop),
+        _uniform_head(spec, outputs),
+    ]
+
+
+def _teacher(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
+    drop, (first, second, third) = _dropouts(spec), spec.preset.channels
+    return [
+        next(drop),
+        _maxout(spec, first, 8, padding=4),
         Pooling("max", 4, 2),
         next(drop),
-        _maxout(spec, 192, 8, padding=3),
+        _maxout(spec, second, 8, padding=3),
         Pooling("max", 4, 2),
         next(drop),
-        _maxout(spec, 192, 5, padding=2),
+        _maxout(spec, third, 5, padding=2),
         Pooling("max", 2, 2),
         next(drop),
-        _dense_layer(spec, 500, pieces=5),
-        _head(outputs),
+        _dense_layer(spec, spec.preset.head_units, pieces=5),
+        _uniform_head(spec, outputs),
     ]
 
 
@@ -171,13 +207,18 @@ def _head(outputs: int, std: float | None = None) -> Dense:
     return Dense(outputs, activation="identity", init="glorot-uniform" if std is None else "normal", init_std=std, head=True)
 
 
+def _uniform_head(spec: NetworkSpec, outputs: int) -> Dense:
+    """The head of a maxout network, whose weights start like all others if those are uniform."""
+    return replace(_head(outputs), init="uniform", init_std=_std(spec)) if spec.init == "uniform" else _head(outputs)
+
+
 def _conv(spec: NetworkSpec, channels: int, kernel: int = 3, **own: Any) -> Conv:
     """A plain convolution with the network's activation and initialisation, unless `own` has others."""
     return Conv(channels, kernel, **(_own(spec) | own))
 
 
 def _maxout(spec: NetworkSpec, channels: int, kernel: int = 3, **own: Any) -> Conv:
-    return _conv(spec, channels, kernel, pieces=2, activation="identity", **own)
+    return _conv(spec, channels, kernel, **{"pieces": 2, "activation": "identity"} | own)
 
 
 def _dense_layer(spec: NetworkSpec, units: int, **own: Any) -> Dense:
@@ -192,7 +233,12 @@ def _highway(spec: NetworkSpec, kernel: int) -> HighwayConv:
 
 def _own(spec: NetworkSpec) -> dict[str, Any]:
     """The network's activation and initialisation."""
-    return {"activation": spec.activation, "init": spec.init, "init_std": spec.init_std}
+    return {"activation": spec.activation, "init": spec.init, "init_std": _std(spec)}
+
+
+def _std(spec: NetworkSpec) -> float | None:
+    """The standard deviation of the initial weights, if the initialisation takes one."""
+    return spec.init_std if spec.init_range is None else spec.init_range / math.sqrt(3)
 
 
 def _gates(spec: NetworkSpec) -> dict[str, Any]:
@@ -208,6 +254,8 @@ _DRAWN = {
     "resnet": _resnet,
     "fitnet": _fitnet,
     "teacher": _teacher,
+    "mnist-fitnet": _mnist_fitnet,
+    "mnist-maxout": _mnist_maxout,
     "nin": _nin,
     "all-cnn": _all_cnn,
 }

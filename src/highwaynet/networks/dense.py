@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from torch import Generator, Tensor, nn
@@ -13,6 +14,7 @@ from highwaynet.kernels.dense_network import Parameters, can_network, network_lo
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
+from highwaynet.layers.depth_lstm import DepthLSTM
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.networks.affine import AnyStack, MixedStack, affine_map
@@ -148,9 +150,13 @@ def _is_middle(parts: Sequence[PlanPart]) -> bool:
 
 
 def _stack(part: DenseStack, width: int, generator: Generator | None) -> AnyStack:
+    if not part.layers:  # nothing is left of a stack after shrinking; its module remains and copies its input
+        return _stack(replace(part, layers=1), width, Generator()).without([1])
     if part.kind == "highway":
         gates: dict[str, Any] = {"gate_bias": part.gate_bias or 0.0, "carry": part.carry or "coupled"}
         return DenseHighway(width, layers=part.layers, **gates, **_shared(part, generator))
+    if part.kind == "lstm":
+        return DepthLSTM(width, layers=part.layers, gate_bias=part.gate_bias or 0.0, **_shared(part, generator))
     kind = DensePlain if part.kind == "plain" else DenseResidual
     return kind(width, layers=part.layers, **_shared(part, generator))
 

@@ -119,7 +119,7 @@ def _row(part: PlanPart, before: Shape, after: Shape, plan: Plan) -> LayerRow:
             counted = 0 if part.head and not plan.traits.counts_head else 1
             row = LayerRow(counted, f"{_kind(part)} dense", after, weights + units * pieces, weights)
         case DenseStack(kind=kind):
-            units, parts = prod(before), _gated(part.carry) if kind == "highway" else 1
+            units, parts = prod(before), _gated(part.carry) if kind == "highway" else 4 if kind == "lstm" else 1
             row = LayerRow(1, f"{kind} dense", after, (units + 1) * units * parts, units**2 * parts, part.gate_bias)
         case Affine():
             weights = before[0] ** 2

@@ -8,6 +8,7 @@ from torch import nn
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
+from highwaynet.layers.depth_lstm import Cell, DepthLSTM
 from highwaynet.layers.stacking import single_layer
 from highwaynet.networks.network import Network
 
@@ -33,7 +34,18 @@ def layerwise(network: Network) -> Iterator[Piece]:
 
 def _single(module: nn.Module) -> Iterator[nn.Module]:
     """The layers of a stack, or the module itself."""
-    if isinstance(module, DenseHighway | DensePlain | DenseResidual) and module.num_layers != 1:
+    if isinstance(module, DepthLSTM):
+        yield from _single_cells(module)
+    elif isinstance(module, DenseHighway | DensePlain | DenseResidual) and module.num_layers != 1:
         yield from (single_layer(module, number) for number in range(1, module.num_layers + 1))
     else:
         yield module
+
+
+def _single_cells(stack: DepthLSTM) -> Iterator[nn.Module]:
+    """The layers of a stack of LSTM cells; each finds the cell of the one before, if they are called in turn."""
+    cell = Cell()
+    for number in range(1, stack.num_layers + 1):
+        layer = single_layer(stack, number)
+        layer.__dict__["cell"], layer.__dict__["begins"] = cell, number == 1
+        yield layer

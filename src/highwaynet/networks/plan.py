@@ -128,13 +128,13 @@ class DenseStack:
     """Dense layers of one kind that keep the width."""
 
     __pydantic_config__ = _CONFIG
-    kind: Literal["highway", "plain", "residual"]
+    kind: Literal["highway", "plain", "residual", "lstm"]
     layers: Annotated[int, Field(ge=0, le=100_000)]
     activation: Activation = "tanh"
     init: Init = "glorot-uniform"
     init_std: Deviation | None = None
     gate_bias: float | None = None
-    """Initial value of the transform gate biases; highway layers only."""
+    """Initial value of the transform gate biases; highway layers, and of the input gates of LSTM layers."""
     carry: Carry | None = None
     """Kind of carry gate; highway layers only."""
     part: Literal["dense-stack"] = "dense-stack"
@@ -187,6 +187,9 @@ class Plan(Spec):
                 raise ValueError("a maxout convolution has no stride, batch norm or activation")
             if isinstance(part, Dense) and part.pieces > 1 and (part.activation != "identity" or part.head):
                 raise ValueError("a maxout layer has no activation and cannot be the head")
+        stacks = [part for part in self.parts if isinstance(part, DenseStack | Affine)]
+        if len(stacks) > 1 and any(isinstance(part, DenseStack) and part.kind == "lstm" for part in stacks):
+            raise ValueError("LSTM layers pass on a cell besides their outputs, so that no affine map or other stack fits beside them")
         return self
 
     @property

@@ -11,13 +11,13 @@ from typing import Any, Literal
 from highwaynet.networks.families import FAMILIES, Family
 from highwaynet.networks.plan import Shape
 
-LayerKind = Literal["highway", "plain", "residual", "maxout"]
+LayerKind = Literal["highway", "plain", "residual", "lstm", "maxout"]
 Variant = Literal["paper", "released", "2016"]
 
 MNIST: Shape = (1, 28, 28)
 CIFAR: Shape = (3, 32, 32)
 
-_START = frozenset({"init", "init_std"})
+_START = frozenset({"init", "init_std", "init_range"})
 _GATES = frozenset({"gate_bias", "carry"})
 _DENSE = _START | {"depth", "width", "activation", "dropout"}
 _NO_DROPOUT = (0.0, 0.0)
@@ -173,19 +173,44 @@ def _resnet(layers: int) -> Preset:
     )
 
 
-def _fitnet(letter: str, layers: int, stages: tuple[tuple[int, ...], ...]) -> Preset:
+def _fitnet(letter: str, layers: int, stages: tuple[tuple[int, ...], ...], released: str) -> Preset:
     return Preset(
         drawing="fitnet",
         kind="maxout",
         summary=f"FitNet {letter}: {layers} thin maxout layers, which the paper compares with Highway {letter}",
-        origins={"paper": "reconstruction: Romero et al. 2014, with 2 pieces in the dense layer"},
-        settings=_START,
+        origins={"paper": "reconstruction: Romero et al. 2014, with 2 pieces in the dense layer", "released": released},
+        settings=_START | {"variant"},
         made_for=CIFAR,
         defaults={"activation": "identity"},
+        by_variant={"released": {"init": "uniform", "init_range": 0.005}},
         layers=layers,
         stages=stages,
     )
 
+
+def _thin_maxout(layers: int, stages: tuple[tuple[int, ...], ...]) -> Preset:
+    """A network with fewer layers than FitNet A, and at most but nearly its parameters and multiply-adds."""
+    return replace(
+        _fitnet("A", layers, stages, ""),
+        summary=f"{layers} maxout layers with nearly the parameters and multiply-adds of fitnet-a",
+        origins={"paper": "ours: after Romero et al. 2014, figure 2, which compares depths within such limits"},
+        settings=_START,
+        by_variant={},
+    )
+
+
+_TEACHER = Preset(
+    drawing="teacher",
+    kind="maxout",
+    summary="the FitNets' teacher: 3 wide maxout convolutions and a dense maxout layer of 5 pieces",
+    origins={"paper": "reconstruction: Goodfellow et al. 2013 and Romero et al. 2014; padding chosen to fit about 9 million parameters"},
+    settings=_START | {"dropout"},
+    made_for=CIFAR,
+    defaults={"activation": "identity", "dropout": (0.2, 0.5, 0.5, 0.5)},
+    layers=5,
+    channels=(96, 192, 192),
+    head_units=500,
+)
 
 PRESETS: dict[str, Preset] = {
     "fc-highway": Preset(
@@ -218,6 +243,16 @@ PRESETS: dict[str, Preset] = {
         made_for=MNIST,
         defaults={"width": 71, "dropout": _NO_DROPOUT},
     ),
+    "fc-lstm": Preset(
+        drawing="dense",
+        family="dense",
+        kind="lstm",
+        summary="one plain dense layer, then LSTM cells over depth, then softmax; as many parameters per layer as fc-highway",
+        origins={"paper": "reconstruction: paper, footnote 2, which gives no equations"},
+        settings=_DENSE | {"gate_bias"},
+        made_for=MNIST,
+        defaults={"width": 35, "gate_bias": "auto", "dropout": _NO_DROPOUT},
+    ),
     "mnist-highway-16": _mnist(16),
     "mnist-highway-32": _mnist(32),
     "highway-a": _A,
@@ -233,19 +268,38 @@ PRESETS: dict[str, Preset] = {
     "resnet-20": _resnet(20),
     "resnet-32": _resnet(32),
     "resnet-44": _resnet(44),
-    "fitnet-a": _fitnet("A", 11, ((16, 16, 16), (32, 32, 32), (48, 48, 64))),
-    "fitnet-b": _fitnet("B", 19, ((32, 32, 32, 48, 48), (80,) * 6, (128,) * 6)),
-    "maxout-teacher": Preset(
-        drawing="teacher",
+    "fitnet-a": _fitnet("A", 11, ((16, 16, 16), (32, 32, 32), (48, 48, 64)), "start weights of the released files of FitNet B"),
+    "fitnet-b": _fitnet("B", 19, ((32, 32, 32, 48, 48), (80,) * 6, (128,) * 6), "released files, with 5 pieces in the dense layer"),
+    "maxout-5": _thin_maxout(5, ((66,), (68,), (72,))),
+    "maxout-7": _thin_maxout(7, ((46,), (48, 48), (56, 56))),
+    "maxout-9": _thin_maxout(9, ((24, 24), (36, 36), (48, 48, 64))),
+    "maxout-teacher": _TEACHER,
+    "maxout-teacher-half": replace(
+        _TEACHER,
+        summary="maxout-teacher with half the maps and units: a quarter of the work",
+        origins={"paper": "ours: half of maxout-teacher"},
+        channels=(48, 96, 96),
+        head_units=250,
+    ),
+    "mnist-fitnet": Preset(
+        drawing="mnist-fitnet",
         kind="maxout",
-        summary="the FitNets' teacher: 3 wide maxout convolutions and a dense maxout layer of 5 pieces",
-        origins={
-            "paper": "reconstruction: Goodfellow et al. 2013 and Romero et al. 2014; padding chosen to fit about 9 million parameters"
-        },
+        summary="the FitNet for MNIST: 6 thin maxout convolutions, then softmax",
+        origins={"paper": "Romero et al. 2014; layers from the released files"},
+        settings=_START,
+        made_for=MNIST,
+        defaults={"activation": "identity"},
+        layers=7,
+    ),
+    "mnist-maxout": Preset(
+        drawing="mnist-maxout",
+        kind="maxout",
+        summary="the teacher of mnist-fitnet: 3 maxout convolutions, then softmax",
+        origins={"paper": "reconstruction: Goodfellow et al. 2013, with the 361 thousand parameters that Romero et al. 2014 give"},
         settings=_START | {"dropout"},
-        made_for=CIFAR,
+        made_for=MNIST,
         defaults={"activation": "identity", "dropout": (0.2, 0.5, 0.5, 0.5)},
-        layers=5,
+        layers=4,
     ),
     "nin": Preset(
         drawing="nin",

@@ -42,14 +42,18 @@ class NetworkSpec(Spec):
     """Activation of the block state H: tanh, relu, sigmoid or identity. By default tanh in dense and relu in convolutional networks."""
 
     init: Annotated[Init, Mark.VARIES] = "glorot-uniform"
-    """Initialisation of the weights: glorot-uniform, glorot-normal, he, orthogonal or normal. By default he for relu, otherwise
+    """Initialisation of the weights: glorot-uniform, glorot-normal, he, orthogonal, normal or uniform. By default he for relu, otherwise
     glorot-uniform."""
 
     init_std: Annotated[float, Field(gt=0)] | None = None
     """Standard deviation of the zero-mean initial weights; only for init = normal (default 0.05)."""
 
+    init_range: Annotated[float, Field(gt=0)] | None = None
+    """The initial weights are uniform between ± this number; only for init = uniform (default 0.05)."""
+
     gate_bias: Annotated[float, Field(ge=-1000, le=1000)] | Literal["auto"] | None = None
-    """Initial value b_T of the transform gate biases: a number, or auto, which follows from the depth. Highway networks only."""
+    """Initial value b_T of the transform gate biases: a number, or auto, which follows from the depth. Highway
+    networks; in fc-lstm, of the input gates, and the forget gates start at its opposite."""
 
     carry: Carry | None = None
     """Carry gate: coupled (C = 1 − T, as in the paper) or independent. Highway networks only."""
@@ -74,7 +78,7 @@ class NetworkSpec(Spec):
 
     @property
     def kind(self) -> LayerKind:
-        """Kind of its layers: highway, plain, residual or maxout."""
+        """Kind of its layers: highway, plain, residual, lstm or maxout."""
         return self.preset.kind
 
     @property
@@ -112,8 +116,11 @@ class NetworkSpec(Spec):
             filled |= {"variant": next(iter(preset.origins)), "depth": preset.layers}
         filled |= next((own for variant, own in preset.by_variant.items() if variant == given.get("variant")), {})
         activation = given.get("activation", filled.get("activation"))
-        filled |= {"init": "he" if activation == "relu" else "glorot-uniform"}
+        filled = {"init": "he" if activation == "relu" else "glorot-uniform"} | filled
+        if given.get("init") not in {None, filled["init"]}:
+            filled.pop("init_range", None)
         filled |= {"init_std": 0.05} if given.get("init") == "normal" else {}
+        filled |= {"init_range": 0.05} if given.get("init") == "uniform" else {}
         return filled | given
 
     @model_validator(mode="after")
@@ -121,6 +128,8 @@ class NetworkSpec(Spec):
         self._check_applicable()
         if self.init_std is not None and self.init != "normal":
             raise ValueError(f"network.init_std = {self.init_std}: applies only to init = 'normal', not to {self.init!r}")
+        if self.init_range is not None and self.init != "uniform":
+            raise ValueError(f"network.init_range = {self.init_range}: applies only to init = 'uniform', not to {self.init!r}")
         if self.depth * (self.width or 0) ** 2 > MAX_PARAMETERS:
             raise ValueError(f"network.depth = {self.depth} with network.width = {self.width}: more than 2³¹ weights; reduce one")
         return self
@@ -132,11 +141,12 @@ class NetworkSpec(Spec):
             raise ValueError(f"network.variant = {self.variant!r}: {self.name} comes as {' or '.join(map(repr, preset.origins))}")
         if preset.layers is not None and self.depth != preset.layers:
             raise ValueError(
-                f"network.depth = {self.depth}: {self.name} has {preset.layers} layers; fc-highway, fc-plain and fc-residual take any"
+                f"network.depth = {self.depth}: {self.name} has {preset.layers} layers; fc-highway, -plain, -residual and -lstm take any"
             )
         for field in ("gate_bias", "carry"):
-            if (value := getattr(self, field)) is not None and self.kind != "highway":
-                raise ValueError(f"network.{field} = {value!r}: {self.name} has no gates; leave it out, or choose a highway network")
+            if (value := getattr(self, field)) is not None and field not in preset.settings:
+                what = "no carry gate" if self.kind == "lstm" else "no gates"
+                raise ValueError(f"network.{field} = {value!r}: {self.name} has {what}; leave it out, or choose a highway network")
         usual = preset.defaults | ({"variant": self.variant} if preset.traits.has_variants else {})
         for field in ("variant", "width", "activation", "head", "dropout", "shortcut", "deep_supervision"):
             value = getattr(self, field)

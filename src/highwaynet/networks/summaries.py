@@ -32,7 +32,7 @@ def list_networks() -> list[NetworkSummary]:
     """The networks that can be built and trained by name.
 
     >>> [network.name for network in list_networks() if network.family == "dense"]
-    ['fc-highway', 'fc-plain', 'fc-residual']
+    ['fc-highway', 'fc-plain', 'fc-residual', 'fc-lstm']
     """
     return [summary_of(NetworkSpec(name=name)) for name in PRESETS]
 

@@ -16,8 +16,8 @@ COMPUTING = marked(TrainingSpec, Mark.HOW)
 DEPENDENT = {
     "network.name": ("network.width", "network.gate_bias", "network.carry"),
     "network.variant": ("network.dropout",),
-    "network.activation": ("network.init", "network.init_std"),
-    "network.init": ("network.init_std",),
+    "network.activation": ("network.init", "network.init_std", "network.init_range"),
+    "network.init": ("network.init_std", "network.init_range"),
     "data.name": (
         *(f"data.{name}" for name in DataSpec.model_fields if name not in {"name", "split_seed"}),
         "training.crop",
@@ -31,6 +31,7 @@ DEPENDENT = {
     "start.fresh": ("start.weights",),
     "teacher.run": ("teacher.checkpoint", "teacher.weights"),
     "teacher.checkpoint": ("teacher.weights",),
+    "teacher.hints": ("teacher.stage",),
     "training.schedule": ("training.decay", "training.milestones", "training.schedule_in", "training.warm_up"),
     "training.optimiser": (*(f"training.{name}" for name in OPTIMISER_SETTINGS), "training.learning_rate"),
     "training.momentum": ("training.nesterov",),

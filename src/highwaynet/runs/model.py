@@ -1,6 +1,6 @@
 """`highwaynet.load(run)`: a trained network with its preparation, ready to predict."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import as_tensor
-from highwaynet.data.formats import read_new_table, read_pictures
 from highwaynet.data.memory import as_array, as_table, is_frame
+from highwaynet.data.new_samples import new_samples, read_new_rows, read_pictures
 from highwaynet.data.preparation import Preparation
 from highwaynet.data.record import DataRecord
 from highwaynet.data.table_files import Table
@@ -31,6 +31,22 @@ BATCH = 256
 
 Inputs = ArrayLike | str | Path | Mapping[str, Any] | Table
 """Arrays; for runs on images also paths, folders and images of Pillow; for runs on tables a path, a mapping of columns, or a frame."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The answers for a piece of the samples in files; see `TrainedModel.stream`."""
+
+    names: list[str]
+    """What each sample is called: its file, or its file and row."""
+    answers: NDArray[Any]
+    """(samples,): labels, or numbers in the unit of the target."""
+    probabilities: NDArray[np.float32] | None
+    """(samples, classes); None for a regression."""
+    kept: dict[str, list[str | None]]
+    """Cells that were carried over, by column; None for gaps."""
+    skipped: list[str]
+    """A sentence for each sample that was left out since the piece before."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +97,10 @@ class TrainedModel:
         """
         pictures = read_pictures(inputs, self.data) if self.data.kind == "images" else None
         raw = as_tensor(self._rows(inputs) if self.data.kind == "table" else self._array(inputs) if pictures is None else pictures)
+        return self._outputs(raw)
+
+    def _outputs(self, raw: Tensor) -> Tensor:
+        """Compute the outputs for raw inputs, or encoded rows of a table."""
         shape = self.data.input_shape
         if tuple(raw.shape) == shape:
             raw = raw[None]  # a single sample
@@ -111,10 +131,10 @@ class TrainedModel:
 
     def _rows(self, inputs: Any) -> NDArray[np.float32]:
         """Encode the rows of a table as features."""
+        if isinstance(inputs, str | Path):
+            return read_new_rows(Path(inputs), self.data)
         if isinstance(inputs, Table):
             table = inputs
-        elif isinstance(inputs, str | Path):
-            table = read_new_table(Path(inputs), self.data)
         elif isinstance(inputs, Mapping) or is_frame(inputs):
             table = as_table(inputs)
         else:
@@ -170,7 +190,31 @@ class TrainedModel:
 
     def predict(self, inputs: Inputs) -> NDArray[Any]:
         """Predict for each sample the label of the most probable class, or the number in the target's unit."""
-        outputs = self.outputs(inputs)
+        return self._answers(self.outputs(inputs))
+
+    def stream(
+        self, files: str | Path | Sequence[str | Path], *, keep: Sequence[str] = (), skip_bad: bool = False
+    ) -> Iterator[Predictions]:
+        """Predict for files of any length, a piece at a time, in memory that does not grow with them.
+
+        Args:
+            files: Images, folders of images, .npy files, tables, or lists (.txt) with the name of one of these in each line.
+            keep: Columns of tables to carry over.
+            skip_bad: Leave samples out that cannot be read, instead of raising InputError.
+
+        Raises:
+            InputError: If a file does not exist, cannot be read, or has another form than the training data.
+        """
+        paths = [Path(file) for file in ([files] if isinstance(files, str | Path) else files)]
+        for path in paths:
+            if not path.exists():
+                raise InputError(f"{path}: no such file or folder")
+        for piece in new_samples(paths, self.data, keep=keep, skip_bad=skip_bad):
+            outputs = self._outputs(as_tensor(piece.inputs))
+            shares = outputs.softmax(1).numpy() if self.data.task == "classification" else None
+            yield Predictions(piece.names, self._answers(outputs), shares, piece.kept, piece.skipped)
+
+    def _answers(self, outputs: Tensor) -> NDArray[Any]:
         if self.data.task == "classification":
             labels: NDArray[Any] = self.classes[outputs.argmax(1).numpy()]
             return labels

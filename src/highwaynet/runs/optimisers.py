@@ -24,7 +24,7 @@ class Optimiser:
 
 
 OPTIMISERS: dict[OptimiserName, Optimiser] = {
-    "sgd": Optimiser(0.05, ("momentum", "nesterov"), dense_rates={"highway": 0.2, "plain": 0.003, "residual": 0.003}),
+    "sgd": Optimiser(0.05, ("momentum", "nesterov"), dense_rates={"highway": 0.2, "plain": 0.003, "residual": 0.003, "lstm": 0.2}),
     "rmsprop": Optimiser(0.001, ("momentum", "smoothing"), smoothing=0.99),
     "adamw": Optimiser(0.002, ("momentum", "smoothing"), smoothing=0.999),
 }

@@ -30,9 +30,11 @@ class Metrics(Spec):
 
     @property
     def headline(self) -> str:
-        """The main metric as text: accuracy, or RMSE and R²."""
+        """The main metric as text: accuracy, or RMSE and R²; empty if there is only a loss."""
         if self.accuracy is not None:
             return percent(self.accuracy)
+        if self.rmse is None:  # of a run whose loss is not one of its outputs
+            return ""
         return f"RMSE {quantity_text(self.rmse or 0)}, R² {self.r2 or 0:.3f}"
 
     @property
@@ -41,7 +43,8 @@ class Metrics(Spec):
         return 100 * (self.accuracy if self.accuracy is not None else self.r2 or 0.0)
 
     def __str__(self) -> str:
-        return f"loss {loss_text(self.loss)}, {'accuracy ' if self.accuracy is not None else ''}{self.headline}"
+        metric = f"{'accuracy ' if self.accuracy is not None else ''}{self.headline}"
+        return f"loss {loss_text(self.loss)}{f', {metric}' if metric else ''}"
 
 
 class Score(Metrics):

@@ -160,6 +160,9 @@ class RunSpec(Spec):
             defaults |= {"recipe": recipe_name} | _applicable(recipe.training, training)
             known = CATALOGUE.get(str(data.get("name", "digits")))
             defaults |= {step: value for step, value in recipe.augmentation.items() if known and step in known.stays}
+            own = _given(values["teacher"]) if values.get("teacher") is not None else None
+            if recipe.teacher and own is not None:
+                values = values | {"teacher": recipe.teacher | {key: value for key, value in own.items() if value is not None}}
             if recipe.preprocessing and data.get("preprocessing") is None:
                 values = values | {"data": data | {"preprocessing": recipe.preprocessing}}
         return values | {"training": defaults | {key: value for key, value in training.items() if value is not None}}
@@ -170,6 +173,19 @@ class RunSpec(Spec):
             raise ValueError("training.epochs = 0: should be at least 1; only a run with a [start] section can keep its initial weights")
         if self.teacher is not None and self.training.objective is not None:
             raise ValueError(f"teacher.run = {self.teacher.run!r}: the run has a custom objective; omit one of them")
+        if self.teacher is not None and self.teacher.in_two_stages and self.start is not None:
+            raise ValueError(
+                f"teacher.hints = {self.teacher.hints!r}: training with hints begins with new weights; omit start, or set teacher.stage to "
+                "hints or distillation to train one of the two stages"
+            )
+        if self.teacher is not None and self.teacher.stage == "hints":
+            for field in ("label_smoothing", "class_weight", "layer_drop"):
+                if value := getattr(self.training, field):
+                    raise ValueError(f"training.{field} = {value!r}: the stage with hints has no outputs to apply it to; omit it")
+        if self.teacher is not None and self.teacher.weight_epochs is not None:
+            start, end = self.teacher.span(self.training.epochs)
+            if start >= end:
+                raise ValueError(f"teacher.weight_epochs = {list(self.teacher.weight_epochs)}: the first must come before the second")
         return self
 
     def to_toml(self) -> str:

@@ -53,6 +53,15 @@ class TrainingSpec(Spec):
     head_decay: Factor = 1.0
     """Weight decay of the last layer's weights as a multiple of that of the others."""
 
+    conv_rate: Factor = 1.0
+    """Learning rate of convolutions, weights and biases, as a multiple of that of the other layers."""
+
+    max_kernel_norm: Annotated[float, Field(gt=0)] | None = None
+    """Largest norm of a convolution's kernel (of one map, over all channels); after each step a longer one is scaled down to it."""
+
+    max_unit_norm: Annotated[float, Field(gt=0)] | None = None
+    """Largest norm of the weights into one unit of a dense layer, in the same way."""
+
     schedule: Annotated[Literal["exponential", "multi-step", "one-cycle"], Mark.VARIES] = "exponential"
     """How the learning rate falls: exponential, multi-step (at the milestones), or one-cycle (a half cosine down to 0)."""
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from highwaynet.analysis.watching import batch_size
+from highwaynet.base.errors import InputError
 from highwaynet.data.dataset import Split
 from highwaynet.layers.conv_plain import ConvPlain
 from highwaynet.layers.dense_plain import DensePlain
@@ -74,7 +75,10 @@ def replace_spans(network: Network, removed: Iterable[int], split: Split) -> Rep
 
     Raises:
         ValueError: If a layer does not exist, or changes the shape of its input.
+        InputError: If the layers are LSTM cells over depth, which pass on more than their outputs.
     """
+    if any(isinstance(part, DenseStack) and part.kind == "lstm" for part in network.plan.parts):
+        raise InputError(f"--replace: the layers of {network.plan.name} pass on a cell besides their outputs; leave it out")
     numbers = set(removed)
     network.plan.without(numbers)  # checks the numbers
     items = _items(network)

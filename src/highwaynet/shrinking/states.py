@@ -11,6 +11,7 @@ from highwaynet.analysis.watching import Progress
 from highwaynet.data.dataset import Split
 from highwaynet.layers.conv_highway import ConvHighway
 from highwaynet.layers.dense_highway import DenseHighway
+from highwaynet.layers.depth_lstm import DepthLSTM
 from highwaynet.layers.lesion import Closable
 from highwaynet.networks.layerwise import layerwise
 from highwaynet.networks.network import Network
@@ -86,7 +87,7 @@ def _most_at_once(network: Network) -> int:
 
 def _with_gate(layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return a layer's output, and its transform gates if it has any."""
-    if isinstance(layer, DenseHighway | ConvHighway):
+    if isinstance(layer, DenseHighway | ConvHighway | DepthLSTM):
         output, gate, *_ = layer(x, return_gates=True)
         return output, gate.detach()
     return layer(x), None

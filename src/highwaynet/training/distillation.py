@@ -16,7 +16,7 @@ from highwaynet.runs.checkpoints import checksum
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 from highwaynet.runs.spec import RunSpec
-from highwaynet.runs.teacher_spec import TeacherSpec
+from highwaynet.runs.teacher_spec import DistanceForm, TeacherSpec
 from highwaynet.training.objective import Batch, BatchLoss, Companions, Objective
 
 MUST_AGREE = {
@@ -32,19 +32,38 @@ MUST_AGREE = {
 class Distillation(Objective):
     """The loss of another objective, plus the weighted distance of the outputs to those of a teacher.
 
-    For classes the distance is the Kullback-Leibler divergence of both softmaxes at a temperature, times the squared temperature; for
-    numbers it is the squared difference. The loss in the history is that of the other objective.
+    For numbers the distance is the squared difference. For classes it depends on `form`, where p and q are the softmaxes of the logits of
+    teacher and student, divided by the temperature T:
+
+    - hinton: T² times the Kullback-Leibler divergence, T² · Σ p·log(p / q);
+    - fitnets: the cross-entropy −Σ p·log q, as in the released files. Its gradient is that of hinton divided by T².
+
+    The loss in the history is that of the other objective.
 
     Args:
         main: The objective for the targets of the data.
         teacher: A trained network with the same inputs and outputs. It is not trained.
         temperature: Divides the logits of both networks.
-        weight: Weight of the distance.
+        weight: Weight λ of the distance.
+        final_weight: The value to which the weight changes linearly; None keeps it.
+        span: Shares of the run after which the weight begins to change and has changed.
+        form: hinton or fitnets.
     """
 
-    def __init__(self, main: Objective, teacher: Network, *, temperature: float = 3.0, weight: float = 1.0) -> None:
+    def __init__(
+        self,
+        main: Objective,
+        teacher: Network,
+        *,
+        temperature: float = 3.0,
+        weight: float = 1.0,
+        final_weight: float | None = None,
+        span: tuple[float, float] = (0.0, 1.0),
+        form: DistanceForm = "hinton",
+    ) -> None:
         super().__init__()
-        self.main, self.temperature, self.weight = main, temperature, weight
+        self.main, self.temperature, self.form = main, temperature, form
+        self.weight, self.final_weight, self.span = weight, weight if final_weight is None else final_weight, span
         self._teacher = [teacher.eval().requires_grad_(False)]  # in a list: it is neither trained nor saved with the run
 
     @property
@@ -52,32 +71,53 @@ class Distillation(Objective):
         """Whether the loss that is recorded is the mean squared error of the standardised target."""
         return self.main.is_squared_error
 
+    def weight_at(self, progress: float) -> float:
+        """The weight of the distance after this share of the run."""
+        start, end = self.span
+        done = min(max((progress - start) / (end - start), 0.0), 1.0) if end > start else float(progress >= end)
+        return self.weight + (self.final_weight - self.weight) * done
+
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the loss of the main objective."""
         return self.main.loss(outputs, targets)
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """Return outputs, their loss, and the minimised value, which includes the distance to the teacher."""
+        weight = self.weight_at(batch.progress)
+        if weight == 0:
+            alone: BatchLoss = self.main(network, batch)
+            return alone
         # A fused cross-entropy gives outputs without gradients; a plain function does not offer it.
         found: BatchLoss = self.main(network if isinstance(self.main, Companions) else partial(network), batch)
+        outputs = found.outputs
+        if outputs is None:
+            raise TypeError("the main objective of a distillation has to return outputs")
         teacher = self._teacher[0].to(batch.inputs.device, batch.inputs.dtype)
         with torch.no_grad():
             wanted = teacher(batch.inputs)
-        return found._replace(minimised=found.minimised + self.weight * self.distance(found.outputs, wanted, batch.targets))
+        return found._replace(minimised=found.minimised + weight * self.distance(outputs, wanted, batch.targets))
 
     def distance(self, outputs: Tensor, wanted: Tensor, targets: Tensor) -> Tensor:
         """Return the mean distance of outputs to those of the teacher, both (samples, outputs)."""
         if targets.is_floating_point():
             return F.mse_loss(outputs, wanted)
-        softened, aims = ((logits.float() / self.temperature).log_softmax(1) for logits in (outputs, wanted))
+        softened, aims = ((as_precise(logits) / self.temperature).log_softmax(1) for logits in (outputs, wanted))
+        if self.form == "fitnets":
+            return -(aims.exp() * softened).sum(1).mean()
         return F.kl_div(softened, aims, reduction="batchmean", log_target=True) * self.temperature**2
+
+
+def as_precise(values: Tensor) -> Tensor:
+    """Return values in float32 if their format is less precise, otherwise as they are."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def with_teacher(spec: RunSpec, preparation: Preparation) -> tuple[RunSpec, Network | None]:
     """Load the teacher of a run, if it has one; returns the spec, to which the checksum of its weights is added, and the teacher.
 
     Raises:
-        InputError: If there is no such run, its weights are not those that the spec names, or it does not fit the data.
+        InputError: If there is no such run, it has not finished, its weights are not those that the spec names, or it does not fit the
+            data.
     """
     if spec.teacher is None:
         return spec, None
@@ -87,15 +127,27 @@ def with_teacher(spec: RunSpec, preparation: Preparation) -> tuple[RunSpec, Netw
 
 def distilled(objective: Objective, spec: RunSpec, teacher: Network | None) -> Objective:
     """Return the objective that also imitates the teacher, if there is one."""
-    if teacher is None or spec.teacher is None:
+    known = spec.teacher
+    if teacher is None or known is None:
         return objective
-    return Distillation(objective, teacher, temperature=spec.teacher.temperature, weight=spec.teacher.weight)
+    span = known.span(spec.training.epochs)
+    return Distillation(
+        objective,
+        teacher,
+        temperature=known.temperature,
+        weight=known.weight,
+        final_weight=known.final_weight,
+        span=span,
+        form=known.form,
+    )
 
 
 def _load(spec: TeacherSpec, preparation: Preparation) -> tuple[Network, TeacherSpec]:
     where = f"teacher.run = {spec.run!r}"
     try:
         run = RunDirectory.open(Path(spec.run))
+        if not run.finished:
+            run.resolve("final")  # raises an error that says how the run ended, and how to continue it
         network, known = load_network(run, spec.checkpoint), run.load_preparation()
     except InputError as error:
         raise InputError(f"{where}: {error}") from error

@@ -17,7 +17,7 @@ from highwaynet.runs.names import Kept
 from highwaynet.runs.run_records import Score
 from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.measuring import Tally
-from highwaynet.training.objective import Objective, standard_objective
+from highwaynet.training.objective import Batch, Objective, standard_objective
 
 EVALUATION_BATCH = 256
 
@@ -43,13 +43,14 @@ def evaluate(network: nn.Module, split: Split, world: World = ALONE, objective: 
     """
     record = split.preparation.record
     objective = objective or standard_objective(record.task)
-    tally = Tally(record, squared_error=objective.is_squared_error)
+    tally = Tally(record, squared_error=objective.is_squared_error, outputs=objective.judges_outputs)
     weights = next(network.parameters())
     mine = replace(split, rows=split.rows.tensor_split(world.size)[world.rank])
     with evaluating(network, objective):
         for inputs, targets in mine.batches(EVALUATION_BATCH):
-            outputs, there = network(inputs.to(weights)), targets.to(weights.device)
-            tally.add(objective.measure(outputs, there), outputs, there)
+            there = targets.to(weights.device)
+            found = objective.assess(network, Batch(inputs.to(weights), there))
+            tally.add(found.loss, found.outputs, there)
     return tally.score(world)
 
 

@@ -18,6 +18,7 @@ from highwaynet.layers.recomputation import recompute
 from highwaynet.training.computing import computing_for
 from highwaynet.training.distribution import World
 from highwaynet.training.layer_drop import LayerDrop
+from highwaynet.training.limits import NormLimits
 from highwaynet.training.objective import Batch, BatchLoss, Objective
 from highwaynet.training.optimiser import make_optimiser
 from highwaynet.training.saving import Saver
@@ -40,6 +41,8 @@ class Fitting:
         self.computing = computing_for(training, world.local_rank)
         self.network = (job.network or job.start_network()).to(self.computing.device, self.computing.dtype)
         self.objective = job.objective.to(self.computing.device, self.computing.dtype)
+        if job.network is None:  # an objective of the user's was prepared before
+            self.objective.prepare(self.network, self.data.preparation.record)
         self._class_weight: Tensor | None = None
         if training.class_weight:
             main: Any = getattr(self.objective, "main", self.objective)  # of companions
@@ -47,6 +50,7 @@ class Fitting:
         if training.recompute:
             recompute(self.network)
         self.layer_drop = LayerDrop(self.network, training, job.spec.seed)
+        self.limits = NormLimits([self.network, self.objective], training)
         self._forward = self._wrapped()
         self._dropouts = [module for module in self.network.modules() if isinstance(module, Dropout) and module.p > 0]
         self._augmentation = Augmentation(training.crop, training.mirror, training.rotate)

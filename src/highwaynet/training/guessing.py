@@ -43,6 +43,8 @@ def no_better_than_guessing(fitting: Fitting) -> str | None:
     classes count alike (`training.class_weight`), the balanced accuracy may do so instead.
     """
     training, validation = fitting.training, fitting.data.validation
+    if not fitting.objective.judges_outputs:
+        return None
     history = fitting.run.read_history() if fitting.world.leads else []
     if not history:
         return None

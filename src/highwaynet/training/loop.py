@@ -13,7 +13,8 @@ from highwaynet.networks.network import Network
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.replacing import earlier_runs
 from highwaynet.runs.run_records import EpochRecord, TimingRecord
-from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.spec import SPEC, RunSpec
+from highwaynet.runs.stages import stages_of
 from highwaynet.training.care import Care
 from highwaynet.training.computing import slow_precision
 from highwaynet.training.distribution import ALONE, World
@@ -45,7 +46,8 @@ def train(
 ) -> RunDirectory:
     """Train a network and write everything about it to a run directory.
 
-    Nothing is written before spec, data, network and objective have been checked.
+    Nothing is written before spec, data, network and objective have been checked. With hints (`spec.teacher.hints`) there are two runs: the
+    first stage is written to a folder next to `path`, whose name begins with hints-.
 
     Args:
         spec: What to run.
@@ -73,6 +75,16 @@ def train(
             raise InputError("overwrite and resume: choose one of them")
         if not isinstance(path, str | PathLike) or not str(path) or "\0" in str(path):
             raise InputError(f"path = {path!r}: name a folder for the run")
+        if isinstance(spec, RunSpec) and spec.teacher is not None and spec.teacher.in_two_stages:
+            first, second = stages_of(spec, Path(path))
+            ways: Any = {"data": data, "overwrite": overwrite, "resume": resume, "interruption": interruption, "world": world}
+            told = watcher or Watcher()
+            if not resume or not world.lead(lambda: b"yes" if (second.path / SPEC).is_file() else b""):
+                world.lead(lambda: _is_free(second.path, overwrite=overwrite, resume=resume))
+                told.stage(first.title, first.spec.training.epochs)
+                train(first.spec, first.path, network=network, objective=objective, watcher=told, **ways)
+            told.stage(second.title, second.spec.training.epochs)
+            return train(second.spec, second.path, objective=objective, watcher=told, **ways)
         given = Given(data, network, objective)
         job = set_up(spec, Path(path), given, overwrite=overwrite, resume=resume, world=world)
         try:
@@ -87,6 +99,12 @@ def train(
         return job.run
     finally:
         torch.set_num_threads(threads_before)
+
+
+def _is_free(path: Path, *, overwrite: bool, resume: bool) -> bytes:
+    """Raise InputError if the second stage could not be written there, before the first one is trained."""
+    RunDirectory.check_free(path, overwrite=overwrite, resume=resume)
+    return b""
 
 
 def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruption) -> None:
@@ -127,7 +145,7 @@ def fit(fitting: Fitting, care: Care, watcher: Watcher, interruption: Interrupti
     watcher.started(state.record, state.epoch, state.step)
     if note := slow_precision(training):
         watcher.note(note)
-    if not fitting.job.resumes and (note := skewed_classes(fitting.data.train, training)):
+    if not fitting.job.resumes and fitting.objective.judges_outputs and (note := skewed_classes(fitting.data.train, training)):
         watcher.note(note)
     interruption.armed = True
     while state.epoch < training.epochs:
@@ -167,6 +185,8 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
         care.clip()
         state.scaler.step(state.optimiser)
         state.scaler.update()
+        fitting.limits.apply()
+        fitting.objective.after_step(fitting.network)
         if state.average is not None:
             state.average.update_parameters(fitting.network)
 

@@ -13,45 +13,71 @@ from highwaynet.training.distribution import ALONE, World
 class Tally:
     """Sums loss and metrics batch by batch, in double precision and without synchronising with the device.
 
+    With `variants`, several networks are measured at once: losses are (variants,), outputs (variants, samples, outputs). Adding takes
+    about as long as for one network.
+
     Args:
         record: Describes the data: the task, and the scale of the target.
         sums: Sums to continue from, as `sums()` returns them.
         squared_error: For regression, whether the loss is the mean squared error, from which RMSE and R² then follow.
+        outputs: Whether there are outputs, from which metrics follow; otherwise only the loss is summed.
+        variants: Number of networks; None means one, without an axis for it.
     """
 
-    def __init__(self, record: DataRecord, sums: tuple[float, ...] = (0.0,) * 5, *, squared_error: bool = True) -> None:
-        self._record, self._squared_error = record, squared_error
+    def __init__(
+        self,
+        record: DataRecord,
+        sums: tuple[float, ...] = (0.0,) * 5,
+        *,
+        squared_error: bool = True,
+        outputs: bool = True,
+        variants: int | None = None,
+    ) -> None:
+        self._record, self._squared_error, self._outputs = record, squared_error, outputs
         self._samples = int(sums[0])
         # Σ loss; correct answers, or Σ squared errors if the loss is another one; Σ y and Σ y² of the targets
-        self._sums = torch.tensor(sums[1:], dtype=torch.float64)
+        start = torch.tensor(sums[1:], dtype=torch.float64)
+        self._sums = start if variants is None else start.repeat(variants, 1)
 
-    def add(self, loss: Tensor, outputs: Tensor, targets: Tensor) -> None:
+    def add(self, loss: Tensor, outputs: Tensor | None, targets: Tensor) -> None:
         """Add a batch whose mean loss is `loss`."""
         self._samples += len(targets)
         self._sums = self._sums.to(loss.device)
-        self._sums[0] += loss.detach().double() * len(targets)
+        self._sums[..., 0] += loss.detach().double() * len(targets)
+        if outputs is None:
+            return
         if self._record.task == "classification":
-            self._sums[1] += (outputs.detach().argmax(1) == targets).sum()
+            self._sums[..., 1] += (outputs.detach().argmax(-1) == targets).sum(-1)
         else:
             exact = targets.double()
             if not self._squared_error:
-                self._sums[1] += (outputs.detach().squeeze(1).double() - exact).square().sum()
-            self._sums[2:] += torch.stack([exact.sum(), exact.square().sum()])
+                self._sums[..., 1] += (outputs.detach().squeeze(-1).double() - exact).square().sum(-1)
+            self._sums[..., 2:] += torch.stack([exact.sum(), exact.square().sum()])
 
     @property
     def finite(self) -> bool:
         """Whether every loss so far was finite."""
-        return math.isfinite(self._sums[0].item())
+        return bool(self._sums[..., 0].isfinite().all())
 
     def sums(self) -> Tensor:
-        """Return the number of samples and the four sums, (5,)."""
-        return torch.cat([torch.tensor([self._samples], dtype=torch.float64), self._sums.cpu()])
+        """Return the number of samples and the four sums, (5,) or (variants, 5)."""
+        sums = self._sums.cpu()
+        return torch.cat([sums.new_full((*sums.shape[:-1], 1), self._samples), sums], dim=-1)
 
     def score(self, world: World = ALONE) -> Score:
         """Compute mean loss and metrics so far, over all processes."""
-        samples, loss, correct, total, squares = world.total(self.sums()).tolist()
+        return self._score(world.total(self.sums()).tolist())
+
+    def scores(self) -> list[Score]:
+        """Compute mean loss and metrics of each variant."""
+        return [self._score(sums) for sums in self.sums().tolist()]
+
+    def _score(self, sums: list[float]) -> Score:
+        samples, loss, correct, total, squares = sums
         count = max(samples, 1)
         loss = loss / count
+        if not self._outputs:
+            return Score(loss=loss, samples=int(samples))
         if self._record.task == "classification":
             return Score(loss=loss, accuracy=correct / count, samples=int(samples))
         error = loss if self._squared_error else correct / count

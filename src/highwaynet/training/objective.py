@@ -29,10 +29,10 @@ class Batch(NamedTuple):
 class BatchLoss(NamedTuple):
     """What an objective returns for one step."""
 
-    outputs: Tensor
-    """Outputs of the network, (samples, outputs); metrics are computed from them."""
+    outputs: Tensor | None
+    """Outputs of the network, (samples, outputs); metrics are computed from them. None if `judges_outputs` is False."""
     loss: Tensor
-    """The mean loss of these outputs, a scalar; it goes into the history."""
+    """The mean loss, a scalar; it goes into the history."""
     minimised: Tensor
     """The scalar whose gradients change the weights; usually the loss."""
 
@@ -62,8 +62,16 @@ class Objective(nn.Module):
         """Whether, for numbers, the loss is the mean squared error of the standardised target."""
         return type(self).loss in {Objective.loss, Regression.loss} and type(self).forward is Objective.forward
 
+    @property
+    def judges_outputs(self) -> bool:
+        """Whether the loss is one of the network's outputs, from which metrics then follow."""
+        return True
+
     def prepare(self, network: Network, data: DataRecord) -> None:
         """Called once before training, with the network that will be trained and the description of the data."""
+
+    def after_step(self, network: Network) -> None:
+        """Called after each update of the weights."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a batch, a scalar; used in training and in validation.
@@ -80,6 +88,12 @@ class Objective(nn.Module):
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """Return outputs, loss and minimised value for one step."""
+        outputs = network(batch.inputs)
+        loss = self.measure(outputs, batch.targets)
+        return BatchLoss(outputs, loss, loss)
+
+    def assess(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
+        """Return outputs and loss for a batch of validation samples."""
         outputs = network(batch.inputs)
         loss = self.measure(outputs, batch.targets)
         return BatchLoss(outputs, loss, loss)

@@ -1,4 +1,4 @@
-"""The optimiser of a run, with parameter groups: weights, biases, and weights of the last layer."""
+"""The optimiser of a run, with parameter groups: weights and biases, of convolutions and of other layers, and weights of the last layer."""
 
 from typing import Any, Literal
 
@@ -84,9 +84,18 @@ def make_optimiser(network: Network, training: TrainingSpec, objective: nn.Modul
         "bias": (training.bias_rate, training.bias_decay),
         "head": (training.head_rate, training.head_decay),
     }
+    convolutions = {
+        f"{place}.{name}"
+        for place, module in network.named_modules()
+        for name, _ in module.named_parameters(recurse=False)
+        if getattr(module, "weight", torch.empty(0)).dim() == 4
+    }
     by_factors: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
-        by_factors.setdefault(factors[kinds[name]], []).append(parameter)
+        if not parameter.requires_grad:  # above the layer that learns from a hint
+            continue
+        rate, decay = factors[kinds[name]]
+        by_factors.setdefault((rate * training.conv_rate if name in convolutions else rate, decay), []).append(parameter)
     for name, parameter in objective.named_parameters() if objective else ():
         if not parameter.requires_grad:  # for instance a teacher
             continue

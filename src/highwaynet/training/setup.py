@@ -27,6 +27,7 @@ from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 from highwaynet.training.computing import check_computing, choose_device
 from highwaynet.training.distillation import distilled, with_teacher
 from highwaynet.training.distribution import World
+from highwaynet.training.hints import hints_for
 from highwaynet.training.objective import Batch, Objective, balanced_weights, objective_for
 from highwaynet.training.rehearsal import rehearse
 from highwaynet.training.starting_point import find_starting_point
@@ -71,7 +72,7 @@ class SetUp:
     finished: bool
     """Whether there is nothing left to do."""
     objective_start: Mapping[str, Tensor] | None = None
-    """The state of the user's objective before the first step; None if the user passed none."""
+    """The state of an objective with parameters of its own before the first step: of the user's, or of the regressor of hints."""
     network: Network | None = None
     """The network that the user's objective was prepared for."""
 
@@ -185,6 +186,9 @@ def _objective(
     record = data.preparation.record
     if given is None:
         class_weight = balanced_weights(data.train.class_counts()) if spec.training.class_weight else None
+        if spec.teacher is not None and spec.teacher.stage == "hints" and teacher is not None:
+            hints = hints_for(spec, plan, teacher)
+            return hints, {"objective_start": {name: tensor.clone() for name, tensor in hints.state_dict().items()}}
         return distilled(objective_for(plan, record, spec.training, class_weight), spec, teacher), {}
     network = start_network(spec, plan, weights)
     state = rehearse(given, network, Batch(*next(data.train.head(2).batches(2))), record)

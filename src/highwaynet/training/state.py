@@ -56,7 +56,7 @@ class TrainingState:
         self.tally = self._tally()
 
     def _tally(self, *sums: tuple[float, ...]) -> Tally:
-        return Tally(self.record, *sums, squared_error=self.objective.is_squared_error)
+        return Tally(self.record, *sums, squared_error=self.objective.is_squared_error, outputs=self.objective.judges_outputs)
 
     @property
     def measured_network(self) -> nn.Module:

@@ -7,6 +7,9 @@ from highwaynet.runs.run_records import EpochRecord, TimingRecord
 class Watcher:
     """Base class for callbacks of a run. Override the methods you need; the others do nothing."""
 
+    def stage(self, title: str, epochs: int) -> None:
+        """Called before each of the two runs of a training with hints, with what happens in it, and its number of epochs."""
+
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
         """Called when training starts, resumes or rewinds, after this many epochs and steps."""
 

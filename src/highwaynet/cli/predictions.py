@@ -1,0 +1,176 @@
+"""Predictions as CSV, JSON or Parquet, written piece by piece."""
+
+import csv
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+from pydantic_core import to_json
+
+from highwaynet.base.errors import HighwayError, InputError
+from highwaynet.base.files import cannot
+
+if TYPE_CHECKING:
+    from highwaynet.runs.model import Predictions
+
+FileForm = Literal["csv", "json", "jsonl", "parquet"]
+FORMS: dict[str, FileForm] = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".parquet": "parquet"}
+"""Forms of files by how their names end."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One sample with its answer."""
+
+    name: str
+    kept: dict[str, str | None]
+    """Cells that are carried over."""
+    value: float
+    """The probability of the class, or the number."""
+    best: str | None = None
+    """The class; None for a regression."""
+    shares: dict[str, float] | None = None
+    """The probability of each class; None for a regression."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as values for JSON."""
+        kept = {"kept": self.kept} if self.kept else {}
+        if self.shares is None:
+            return {"input": self.name, **kept, "prediction": self.value}
+        return {"input": self.name, **kept, "class": self.best, "probability": self.value, "probabilities": self.shares}
+
+    def as_row(self) -> dict[str, Any]:
+        """Return it as cells by column; raises InputError if a column that is carried over has the name of another one."""
+        own: dict[str, Any] = {"prediction": self.value} if self.shares is None else {"class": self.best, "probability": self.value}
+        own |= {f"probability of {name}": share for name, share in (self.shares or {}).items()}
+        if same := set(self.kept) & {"input", *own}:
+            raise InputError(f"--keep {min(same)}: the output has a column of this name; rename yours, or choose JSON")
+        return {"input": self.name, **self.kept, **own}
+
+
+def rows_of(piece: "Predictions", classes: Sequence[str]) -> list[Answered]:
+    """Return the answers of a piece, one by one."""
+    kept = [dict(zip(piece.kept, cells, strict=True)) for cells in zip(*piece.kept.values(), strict=True)] or [{}] * len(piece.names)
+    if piece.probabilities is None:
+        values = piece.answers.tolist()
+        return [Answered(*one) for one in zip(piece.names, kept, values, strict=True)]
+    best = piece.probabilities.argmax(1).tolist()
+    return [
+        Answered(name, cells, shares[place], classes[place], dict(zip(classes, shares, strict=True)))
+        for name, cells, place, shares in zip(piece.names, kept, best, piece.probabilities.tolist(), strict=True)
+    ]
+
+
+Write = Callable[[list[Answered]], None]
+
+
+@contextmanager
+def writer_for(form: FileForm, path: Path | None, about: dict[str, Any]) -> Iterator[Write]:
+    """Open the output and yield a function that adds answers to it.
+
+    Args:
+        form: Its form.
+        path: The file, which appears only when it is complete; None for standard output.
+        about: What JSON says about all answers.
+    """
+    if path is None:
+        with _WRITERS[form](sys.stdout.buffer, about) as write:
+            yield write
+        sys.stdout.flush()
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            with _WRITERS[form](stream, about) as write:
+                yield write
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise cannot("write", path, error) from error
+    finally:  # also when interrupted
+        with suppress(OSError):
+            temporary.unlink()
+
+
+@contextmanager
+def _csv(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
+    names: list[str] = []
+
+    class Encoded:
+        """What csv writes to: text that becomes bytes."""
+
+        @staticmethod
+        def write(text: str) -> None:
+            stream.write(text.encode("utf-8", "backslashreplace"))
+
+    writer = csv.writer(Encoded, lineterminator="\n")
+
+    def write(answers: list[Answered]) -> None:
+        rows = [answer.as_row() for answer in answers]
+        if rows and not names:
+            names.extend(rows[0])
+            writer.writerow(names)
+        writer.writerows(row.values() for row in rows)
+
+    yield write
+
+
+@contextmanager
+def _json(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
+    """Write one document: what it is about, and all predictions, indented as by `print_json`."""
+    start = to_json(about, indent=2).decode().removesuffix("\n}")
+    started = False
+
+    def write(answers: list[Answered]) -> None:
+        nonlocal started
+        for answer in answers:
+            text = to_json(answer.as_json(), indent=2, inf_nan_mode="null").decode().replace("\n", "\n    ")
+            stream.write((f",\n    {text}" if started else f'{start},\n  "predictions": [\n    {text}').encode("utf-8", "backslashreplace"))
+            started = True
+
+    yield write
+    if started:
+        stream.write(b"\n  ]\n}\n")
+
+
+@contextmanager
+def _jsonl(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
+    def write(answers: list[Answered]) -> None:
+        stream.write(b"".join(to_json(answer.as_json(), inf_nan_mode="null") + b"\n" for answer in answers))
+
+    yield write
+
+
+@contextmanager
+def _parquet(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
+    try:
+        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise HighwayError("writing Parquet files needs pyarrow: install it with `pip install 'highwaynet[tables]'`") from error
+    writer: Any = None
+
+    def write(answers: list[Answered]) -> None:
+        nonlocal writer
+        rows = [answer.as_row() for answer in answers]
+        if not rows:
+            return
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        kinds = {name: arrow.float64() if isinstance(value, float) else arrow.string() for name, value in rows[0].items()}
+        schema = arrow.schema(list(kinds.items()))
+        writer = writer or parquet.ParquetWriter(stream, schema)
+        writer.write_table(arrow.table(columns, schema=schema))
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+_WRITERS = {"csv": _csv, "json": _json, "jsonl": _jsonl, "parquet": _parquet}

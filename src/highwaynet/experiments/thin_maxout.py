@@ -1,0 +1,106 @@
+"""How deep thin maxout networks can be and still train by backpropagation: Romero et al. 2014, which the paper cites."""
+
+import statistics
+from collections.abc import Mapping
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from highwaynet.experiments.claims import NOT_RUN, Claim, Outcome, Row, Rule, Run, Scale, decided
+from highwaynet.experiments.race import by_rate, tested, validated
+from highwaynet.experiments.specs import run_spec, seeds_at
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from highwaynet.experiments.evidence import Evidence, RunEvidence
+
+PARAMETERS, MULTIPLY_ADDS = 251_194, 30_200_000
+"""The limits, which FitNet A sets: every network is below both, and at most 1 % below the first."""
+NETWORKS = {5: "maxout-5", 7: "maxout-7", 9: "maxout-9", 11: "fitnet-a"}
+RATES = (0.0005, 0.0015, 0.005)
+TRAINED = 50.0
+"""A network counts as trained from this test accuracy on, in percent; guessing gives 10."""
+START = {"init": "uniform", "init_range": 0.005}
+HOW = (
+    f"its mean test accuracy over the seeds is at least {TRAINED:g} %, with the learning rate that has the highest mean validation accuracy"
+)
+
+
+def _plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
+    if scale == "smoke":
+        return ()
+    training: dict[str, Any] = {"recipe": "paper", "conv_rate": 0.05, "max_kernel_norm": 0.9, "max_unit_norm": 1.9}
+    training |= {"epochs": 10} if scale == "laptop" else {"epochs": 500}
+    data = {"name": "cifar-10", "validation": 0.2}
+    return tuple(
+        Run(
+            f"layers{depth}-rate{rate:g}-{seed}",
+            run_spec({"name": name} | START, data, training | {"learning_rate": rate}, seed),
+            ("evaluation",),
+        )
+        for (depth, name), rate, seed in product(NETWORKS.items(), RATES, seeds_at(scale, seeds or 3))
+    )
+
+
+def _best(evidence: "Evidence", depth: int) -> tuple[float, list["RunEvidence"]]:
+    groups = by_rate(evidence, f"layers{depth}")
+    if not groups:
+        return 0.0, []
+    rate = max(groups, key=lambda rate: statistics.fmean(map(validated, groups[rate])))
+    return rate, groups[rate]
+
+
+def _judge(depth: int, *, trains: bool) -> Rule:
+    def judge(evidence: "Evidence") -> Outcome:
+        rate, runs = _best(evidence, depth)
+        if not runs:
+            return NOT_RUN
+        mean = round(statistics.fmean(map(tested, runs)), 6)
+        return decided((mean >= TRAINED) is trains, f"{mean:.2f} % (learning rate {rate:g})", evidence.seeds_of(runs))
+
+    if trains:
+        return Rule(f"{depth} layers train", "backpropagation trains up to 5 layers", f"the network is trained: {HOW}", judge)
+    text = f"the network is not trained; it would be if {HOW}"
+    return Rule(f"{depth} layers do not", "backpropagation fails with more than 5 layers", text, judge)
+
+
+def _rows(evidence: "Evidence") -> list[Row]:
+    rows = []
+    for depth, name in NETWORKS.items():
+        if runs := _best(evidence, depth)[1]:
+            values = [tested(run) for run in runs]
+            rows.append(Row(f"{name}, mean test accuracy", "not given", f"{statistics.fmean(values):.2f} %"))
+    return rows
+
+
+def _draw(evidence: "Evidence") -> Mapping[str, tuple["Figure", str]]:
+    from highwaynet.figures.comparison_plot import Compared, draw_accuracies
+
+    rows = [Compared(f"{depth} layers", [tested(run) for run in _best(evidence, depth)[1]]) for depth in NETWORKS]
+    spec = next(iter(evidence)).spec
+    text = f"Maxout networks of about 250,000 parameters and 30 million multiply-adds on {spec.data.title}, {spec.training.epochs} epochs."
+    return {"thin-maxout": (draw_accuracies(rows), text)}
+
+
+def _headline(evidence: "Evidence") -> str:
+    deepest = [depth for depth in NETWORKS if (runs := _best(evidence, depth)[1]) and statistics.fmean(map(tested, runs)) >= TRAINED]
+    return f"up to {max(deepest)} layers train" if deepest else "none trains"
+
+
+THIN_MAXOUT = Claim(
+    "thin-maxout",
+    "Section 3.3: thin maxout networks by backpropagation",
+    "Training maxout networks of about 250,000 parameters and 30 million multiplications by backpropagation was limited to 5 layers.",
+    _plan,
+    (_judge(5, trains=True), *(_judge(depth, trains=False) for depth in (7, 9, 11))),
+    _draw,
+    _rows,
+    {
+        "smoke": "the networks are too large for digits; race-dense runs such comparisons at this scale",
+        "laptop": "the FitNets' start weights, optimiser and limits, 10 epochs, three learning rates; networks of our own except FitNet A.",
+        "paper": "the FitNets' start weights, optimiser and limits, at most 500 epochs, three learning rates; networks of our own except "
+        "FitNet A.",
+    },
+    short="5 thin maxout layers at most",
+    headline=_headline,
+)

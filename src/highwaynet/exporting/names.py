@@ -1,0 +1,9 @@
+"""Names of exports. Does not import torch."""
+
+from typing import Literal
+
+Target = Literal["onnx", "torch", "safetensors"]
+"""What a run is exported to."""
+
+SUFFIXES: dict[Target, str] = {"onnx": ".onnx", "torch": ".pt2", "safetensors": ".safetensors"}
+"""How the names of exported files end."""

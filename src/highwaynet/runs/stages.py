@@ -1,0 +1,58 @@
+"""Training with hints as two runs: which settings each of them has, and where it is. Does not import torch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from highwaynet.networks.presets import PRESETS
+from highwaynet.runs.optimisers import default_rate
+from highwaynet.runs.spec import RunSpec, StartSpec, with_training
+
+ADAPTIVE = ("rmsprop", "adamw")
+"""Optimisers whose steps do not depend on the size of the loss."""
+WITHOUT_OUTPUTS: dict[str, Any] = {"label_smoothing": 0.0, "class_weight": None, "layer_drop": 0.0}
+"""Settings of the first stage, which has no outputs."""
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """One of the two runs."""
+
+    spec: RunSpec
+    path: Path
+    title: str
+    """What happens in it, in words."""
+
+
+def hints_path(path: Path) -> Path:
+    """Return the folder of the first stage of a run.
+
+    >>> hints_path(Path("runs/thin")).as_posix()
+    'runs/hints-thin'
+    """
+    return path.with_name(f"hints-{path.name}")
+
+
+def stages_of(spec: RunSpec, path: Path) -> tuple[StageRun, StageRun]:
+    """Return the two runs that a spec with hints stands for; the second one starts with the weights of the first."""
+    known, place = spec.teacher, hints_path(path)
+    if known is None or known.hints is None:
+        raise ValueError("the run has no hints")
+    first = with_training(spec, **first_stage(spec)).model_copy(update={"teacher": known.model_copy(update={"stage": "hints"})})
+    start, second = StartSpec(run=str(place.resolve())), known.model_copy(update={"stage": "distillation"})
+    student, hint = known.layers
+    return (
+        StageRun(first, place, f"stage 1 of 2: layers 1 to {student} learn to predict layer {hint} of the teacher"),
+        StageRun(spec.model_copy(update={"start": start, "teacher": second}), path, "stage 2 of 2: the whole network, with distillation"),
+    )
+
+
+def first_stage(spec: RunSpec) -> dict[str, Any]:
+    """Return the training settings in which the first stage differs from the second."""
+    training, known = spec.training, spec.teacher
+    epochs = float(training.epochs) if known is None or known.hint_epochs is None else known.hint_epochs
+    changes = WITHOUT_OUTPUTS | {"epochs": max(1, round(epochs * training.epochs if epochs < 1 else epochs))}
+    if training.optimiser not in ADAPTIVE:
+        rate = default_rate("adamw", PRESETS[spec.network.name])
+        changes |= {"optimiser": "adamw", "learning_rate": rate, "momentum": 0.9, "nesterov": False, "smoothing": None}
+    return changes | ({"learning_rate": known.hint_rate} if known and known.hint_rate is not None else {})

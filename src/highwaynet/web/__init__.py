@@ -1,0 +1,1 @@
+"""Pages in which a trained network can be tried in the browser."""

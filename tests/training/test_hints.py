@@ -1,0 +1,285 @@
+"""Hints: the objective against formulas, the two runs, and what is refused."""
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from highwaynet import (
+    Batch,
+    InputError,
+    InterruptedRunError,
+    Interruption,
+    NetworkSpec,
+    Watcher,
+    build_network,
+    evaluate,
+    load,
+    load_dataset,
+    train_seeds,
+)
+from highwaynet.networks.hidden import find_hidden, hidden_state
+from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.spec import RunSpec, spec_from_values
+from highwaynet.runs.stages import hints_path, stages_of
+from highwaynet.training.hints import Hints, regressor_for
+from highwaynet.training.loop import train
+
+DENSE: dict[str, Any] = {"name": "fc-plain", "depth": 8, "width": 12}
+
+
+def spec_with(network: dict[str, Any] = DENSE, **sections: Any) -> RunSpec:
+    training = {"epochs": 3, "batch_size": 64, "learning_rate": 0.02, "threads": 1} | sections.pop("training", {})
+    return spec_from_values({"network": network, "seed": 2, "training": training} | sections)
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    network = {"name": "fc-plain", "depth": 3, "width": 30, "activation": "relu"}
+    return train(spec_with(network), tmp_path_factory.mktemp("teacher") / "wise")
+
+
+def hinted(teacher: RunDirectory, hints: str = "4:2", network: dict[str, Any] = DENSE, **own: Any) -> RunSpec:
+    training = own.pop("training", {})
+    return spec_with(network, teacher={"run": str(teacher.path), "hints": hints} | own, training=training)
+
+
+def start_of(run: RunDirectory) -> dict[str, Tensor]:
+    return dict(run.checkpoints.load("start")[0])
+
+
+def test_stage_2_starts_from_stage_1_to_the_bit_and_the_teacher_is_untouched(teacher: RunDirectory, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in teacher.path.rglob("*") if path.is_file()}
+    spec = hinted(teacher, training={"weight_decay": 1e-3})
+    run = train(spec, tmp_path / "thin")
+    first = RunDirectory.open(tmp_path / "hints-thin")
+    losses = [line.validation_loss for line in first.read_history()]
+    assert losses[-1] < losses[0], "stage 1 lowers the distance to the hint"
+    assert first.read_history()[0].train_accuracy is None
+    assert json.loads((first.path / "history.jsonl").read_text().splitlines()[0]).keys() == {
+        *("epoch", "step", "learning_rate", "train_loss", "validation_loss")
+    }
+    answer, start, fresh = load(first.path).network.state_dict(), start_of(run), stage_1_start(first)
+    assert start.keys() == answer.keys()
+    for name, tensor in answer.items():
+        assert torch.equal(start[name], tensor), name
+    # Three of seven layers of the stack are below the guided layer, which is the fourth.
+    for name in ("entry.weight", "entry.bias"):
+        assert not torch.equal(start[name], fresh[name])
+    for name in ("stack.weight", "stack.bias"):
+        assert not any(torch.equal(*pair) for pair in zip(start[name][:3], fresh[name][:3], strict=True))
+        assert torch.equal(start[name][3:], fresh[name][3:]), "layers above the guided one keep their initial weights"
+    for name in ("head.weight", "head.bias"):
+        assert torch.equal(start[name], fresh[name])
+    assert {path: path.read_bytes() for path in teacher.path.rglob("*") if path.is_file()} == before
+    stored = run.read_spec()
+    assert stored.start is not None
+    assert stored.teacher is not None
+    assert (stored.start.run, stored.teacher.stage) == (str(first.path.resolve()), "distillation")
+    assert evaluate(run).accuracy > 0.15
+
+
+def stage_1_start(first: RunDirectory) -> dict[str, Tensor]:
+    from highwaynet.runs.load import load_start
+
+    return dict(load_start(first, first.load_preparation().record).state_dict())
+
+
+def test_the_layers_of_a_convolutional_student(tmp_path: Path) -> None:
+    teacher = train(spec_with({"name": "mnist-highway-16"}, training={"epochs": 1, "learning_rate": 0.05}), tmp_path / "wise")
+    spec = hinted(teacher, "3:3", {"name": "mnist-plain-16"}, training={"epochs": 1, "max_kernel_norm": 1.2})
+    run = train(spec, tmp_path / "thin")
+    first = RunDirectory.open(tmp_path / "hints-thin")
+    start, fresh = start_of(run), stage_1_start(first)
+    same = {name for name, tensor in start.items() if torch.equal(tensor, fresh[name])}
+    lower = {name for name in start if name.startswith(("layers.0.", "layers.1.", "layers.2."))}
+    assert same == start.keys() - lower
+    assert not any("regressor" in name for name in start), "the regressor is dropped"
+    assert any("regressor" in name for name in first.checkpoints.load("objective")[0])
+    kernels = [tensor.flatten(1).norm(dim=1).max() for name, tensor in start.items() if name in lower and tensor.dim() == 4]
+    assert max(kernels) <= 1.2 * (1 + 1e-6)
+
+
+def test_the_distance_by_hand_and_its_gradients_in_float64() -> None:
+    generator = torch.Generator().manual_seed(4)
+    wise = build_network(NetworkSpec(name="mnist-maxout", dropout=(0.0,) * 4), (1, 28, 28), 10, generator=generator)
+    thin = build_network(NetworkSpec(name="mnist-fitnet"), (1, 28, 28), 10, generator=generator)
+    hint, guided = find_hidden(wise.plan, 2), find_hidden(thin.plan, 4)
+    assert (hint.shape, guided.shape) == ((48, 4, 4), (16, 4, 4))
+    regressor = regressor_for(guided, hint, None, generator)
+    inputs = torch.rand(3, 1, 28, 28, generator=generator)
+
+    # A reference of torch's own layers in float64.
+    def conv(x: Tensor, layer: Any, padding: int) -> Tensor:
+        weight, bias = (one.detach().double().requires_grad_() for one in (layer.weight, layer.bias))
+        leaves.extend([weight, bias])
+        y = torch.nn.functional.conv2d(x, weight, bias, padding=padding)
+        return y.view(len(y), layer.pieces, -1, *y.shape[2:]).amax(1)
+
+    def pool(x: Tensor) -> Tensor:
+        return torch.nn.functional.max_pool2d(x, 4, 2, ceil_mode=True)
+
+    leaves: list[Tensor] = []
+    x = inputs.double()
+    wanted = pool(conv(pool(conv(x, wise.layers[0], 0)), wise.layers[2], 3)).detach()
+    leaves.clear()
+    below = pool(conv(conv(x, thin.layers[0], 0), thin.layers[1], 0))
+    guess = conv(pool(conv(conv(below, thin.layers[3], 3), thin.layers[4], 0)), regressor, 0)
+    distance = ((wanted - guess) ** 2).sum() / 2 / 3
+    reference = torch.autograd.grad(distance, leaves)
+    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
+        network, objective = copy.deepcopy(thin).to(dtype), Hints(copy.deepcopy(wise), hint, guided, copy.deepcopy(regressor)).to(dtype)
+        objective.prepare(network, None)  # type: ignore[arg-type]
+        found = objective(network, Batch(inputs.to(dtype), torch.zeros(3, dtype=torch.long)))
+        assert found.outputs is None
+        assert found.loss.item() == pytest.approx(distance.item(), rel=tolerance)
+        trained = [one for one in (*network.parameters(), *objective.parameters()) if one.requires_grad]
+        assert len(trained) == len(reference)
+        for mine, theirs in zip(torch.autograd.grad(found.minimised, trained), reference, strict=True):
+            torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=tolerance * float(theirs.abs().max()))
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "teacher_name", "hint", "form"),
+    [
+        ("fitnet-a", 6, "maxout-teacher", 2, ("ConvMaxout", (384, 32, 3, 3))),
+        ("fitnet-b", 11, "maxout-teacher", 2, ("ConvMaxout", (384, 80, 3, 3))),
+        ("highway-a", 6, "resnet-20", 15, ("ConvPlain", (64, 32, 1, 1))),
+        ("fc-highway", 3, "maxout-teacher", 4, ("DenseMaxout", (2500, 50))),
+        ("fc-highway", 3, "fc-plain", 2, ("DensePlain", (1, 71, 50))),
+        ("highway-a", 9, "fc-plain", 2, ("DensePlain", (1, 71, 4096))),
+    ],
+)
+def test_regressors(name: str, number: int, teacher_name: str, hint: int, form: tuple[str, tuple[int, ...]]) -> None:
+    student, wise = (build_network(NetworkSpec(name=one), (3, 32, 32), 10) for one in (name, teacher_name))
+    layers = find_hidden(student.plan, number), find_hidden(wise.plan, hint)
+    regressor = regressor_for(*layers, 0.05, torch.Generator().manual_seed(1))
+    layer = regressor[1] if isinstance(regressor, torch.nn.Sequential) else regressor
+    assert (type(layer).__name__, tuple(layer.weight.shape)) == form
+    assert 0.049 < float(layer.weight.detach().abs().max()) <= 0.05
+    x = torch.rand(2, 3, 32, 32)
+    guess = regressor(hidden_state(student.eval(), x, layers[0]))
+    assert guess.flatten(1).shape == hidden_state(wise.eval(), x, layers[1]).flatten(1).shape
+
+
+@pytest.mark.parametrize("name", ["fc-highway", "fc-residual", "mnist-highway-16"])
+def test_the_last_hidden_layer_leads_to_the_outputs(name: str) -> None:
+    own: dict[str, Any] = {"depth": 5, "width": 9} if name.startswith("fc") else {}
+    network = build_network(NetworkSpec(name=name, **own), (1, 28, 28), 10).eval()
+    x, last = torch.rand(4, 1, 28, 28), 9 if name.startswith("mnist") else 5
+    state = hidden_state(network, x, find_hidden(network.plan, last))
+    head = network.get_submodule(network.head_name)
+    torch.testing.assert_close(head(state), network(x))
+    for number in range(1, last):
+        assert torch.isfinite(hidden_state(network, x, find_hidden(network.plan, number))).all()
+
+
+class Stop(Watcher):
+    """Interrupts a run after some steps of a stage."""
+
+    def __init__(self, stage: int, steps: int) -> None:
+        self.interruption, self.stages, self._place = Interruption(), [], (stage, steps)
+
+    def stage(self, title: str, epochs: int) -> None:
+        self.stages.append((title, epochs))
+        self.steps = 0
+
+    def step(self, samples: int) -> None:
+        self.steps += 1
+        self.interruption.requested = 130 if (len(self.stages), self.steps) == self._place else 0
+
+
+@pytest.mark.parametrize(("stage", "steps"), [(1, 25), (2, 30)])
+def test_interrupted_runs_are_resumed_to_the_bit(stage: int, steps: int, teacher: RunDirectory, tmp_path: Path) -> None:
+    spec = hinted(teacher, hint_epochs=2, final_weight=0.2, training={"optimiser": "rmsprop", "learning_rate": 0.002})
+    calm = train(spec, tmp_path / "calm")
+    stop = Stop(stage, steps)
+    with pytest.raises(InterruptedRunError):
+        train(spec, tmp_path / "shaken", watcher=stop, interruption=stop.interruption)
+    assert [epochs for _, epochs in stop.stages] == [2, 3][:stage]
+    train(spec, tmp_path / "shaken", resume=True)
+    for folder, other in ((calm.path, tmp_path / "shaken"), (hints_path(calm.path), tmp_path / "hints-shaken")):
+        for name in ("history.jsonl", "checkpoints/final.safetensors"):
+            assert (folder / name).read_bytes() == (other / name).read_bytes(), name
+    again = train(calm.read_spec(), tmp_path / "again")
+    assert again.read_history() == calm.read_history(), "a repetition of the second stage starts from the same first stage"
+
+
+def test_several_seeds_have_a_first_stage_each(teacher: RunDirectory, tmp_path: Path) -> None:
+    record = train_seeds(hinted(teacher, training={"epochs": 1}), tmp_path / "runs", 2)
+    assert [score.seed for score in record.runs] == [2, 3]
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["hints-seed2", "hints-seed3", "seed2", "seed3", "seeds.json"]
+
+
+def test_what_the_stages_inherit(teacher: RunDirectory) -> None:
+    spec = hinted(teacher, hint_epochs=0.5, training={"epochs": 9, "label_smoothing": 0.1, "optimiser": "sgd", "nesterov": True})
+    first, second = stages_of(spec, Path("runs/x"))
+    assert (first.spec.training.epochs, second.spec.training.epochs) == (4, 9)
+    assert (first.spec.training.optimiser, first.spec.training.learning_rate) == ("adamw", 0.002)
+    assert (first.spec.training.label_smoothing, second.spec.training.label_smoothing) == (0.0, 0.1)
+    assert second.spec.training == spec.training
+    assert spec_from_values(first.spec.model_dump(exclude_none=True)) == first.spec
+    fast = hinted(teacher, hint_rate=0.5, training={"optimiser": "rmsprop"})
+    assert stages_of(fast, Path("x"))[0].spec.training.learning_rate == 0.5
+    assert stages_of(fast, Path("x"))[0].spec.training.optimiser == "rmsprop"
+
+
+@pytest.mark.parametrize(
+    ("hints", "own", "sentence"),
+    [
+        ("9:2", {}, r"teacher.hints = '9:2': fc-plain has no hidden layer 9; choose one from 1 to 8 \(`highway networks fc-plain`"),
+        ("4:4", {}, r"teacher.hints = '4:4': fc-plain has no hidden layer 4; choose one from 1 to 3"),
+        ("6", {}, r"teacher.hints = '6': should be .*for instance 6:2"),
+        ("0:1", {}, r"teacher.hints = '0:1': should be"),
+        ("4:2", {"stage": "hint"}, r"teacher.stage = 'hint': should be 'hints' or 'distillation'"),
+        ("4:2", {"run": "nowhere"}, r"teacher.run = .*nowhere': .*no such run directory"),
+    ],
+)
+def test_hints_that_do_not_fit(hints: str, own: dict[str, Any], sentence: str, teacher: RunDirectory, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=sentence):
+        train(hinted(teacher, hints, **own), tmp_path / "thin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_maps_that_do_not_fit(tmp_path: Path) -> None:
+    teacher = train(spec_with({"name": "highway-a"}, training={"epochs": 1}), tmp_path / "wise")
+    for hints, sentence in (
+        ("4:1", r"layer 4 of mnist-plain-16 and layer 1 of the teacher, highway-a, do not fit: the student's maps of 2×2 are smaller than"),
+        ("10:1", r"mnist-plain-16 has no hidden layer 10; choose one from 1 to 9"),
+    ):
+        with pytest.raises(InputError, match=rf"teacher.hints = '{hints}': {sentence}"):
+            train(hinted(teacher, hints, {"name": "mnist-plain-16"}, training={"epochs": 1}), tmp_path / "thin")
+    assert [path.name for path in tmp_path.iterdir()] == ["wise"]
+
+
+def test_the_second_folder_is_checked_before_the_first_stage(teacher: RunDirectory, tmp_path: Path) -> None:
+    (tmp_path / "thin").mkdir()
+    (tmp_path / "thin" / "letter.txt").write_text("mine")
+    with pytest.raises(InputError, match="thin already exists"):
+        train(hinted(teacher), tmp_path / "thin")
+    assert [path.name for path in tmp_path.iterdir()] == ["thin"]
+
+
+def test_a_start_and_hints_exclude_each_other(teacher: RunDirectory) -> None:
+    with pytest.raises(InputError, match=r"teacher.hints = '4:2': training with hints begins with new weights; omit start"):
+        spec_from_values({"network": DENSE, "start": {"run": str(teacher.path)}, "teacher": {"run": str(teacher.path), "hints": "4:2"}})
+
+
+def test_validation_measures_the_distance(teacher: RunDirectory, tmp_path: Path) -> None:
+    run = train(hinted(teacher, stage="hints", training={"epochs": 1}), tmp_path / "only")
+    assert not (tmp_path / "hints-only").exists(), "a run that is one stage is one run"
+    trained, wise = load(run.path, "final").network, load(teacher.path).network
+    learned = run.checkpoints.load("objective")[0]
+    guided, hint = find_hidden(trained.plan, 4), find_hidden(wise.plan, 2)
+    regressor = regressor_for(guided, hint, None, torch.Generator())
+    regressor.load_state_dict({name.removeprefix("regressor."): tensor for name, tensor in learned.items()})
+    data = load_dataset(run.read_spec().data).validation
+    inputs = torch.cat([inputs for inputs, _ in data.batches(64)])
+    with torch.no_grad():
+        far = (hidden_state(wise, inputs, hint) - regressor(hidden_state(trained, inputs, guided))).square().sum(1).mean() / 2
+    assert math.isclose(run.read_history()[0].validation_loss, far.item(), rel_tol=1e-5)
