@@ -140,6 +140,7 @@ CASES = {
     "independent carry": (plan_for("fc-highway", depth=6, carry="independent", activation="relu"), [3]),
     "dense residual": (plan_for("fc-residual", depth=8), [1, 7]),
     "dense plain": (plan_for("fc-plain", depth=5, activation="sigmoid"), []),
+    "LSTM cells over depth": (plan_for("fc-lstm", depth=7), [1, 4]),
     "convolutional highway": (plan_for("mnist-highway-16"), [2, 8]),
     "convolutional, independent carry": (plan_for("mnist-highway-16", carry="independent", activation="tanh"), [4]),
     "residual blocks with padding": (plan_for("resnet-20"), [2, 4, 9]),

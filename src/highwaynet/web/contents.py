@@ -116,12 +116,14 @@ def network_rows(steps: Sequence[StepValues]) -> list[dict[str, Any]]:
         if step["head"] or ("w" not in step and step["op"] != "residual-conv"):
             continue
         kind = {"highway-conv": "highway", "residual-conv": "residual"}.get(step["op"], "plain")
-        kind = step["op"] if step["op"] in {"highway", "residual"} else kind
+        kind = step["op"] if step["op"] in {"highway", "residual", "lstm"} else kind
         kind = "maxout" if step.get("pieces", 1) > 1 else "affine" if step.get("affine") else kind
         number = step.get("number", None if closable else len(rows) + 1)
         step["row"] = len(rows)
         places = math.prod(step["out"][1:])
-        rows.append({"step": place, "number": number, "kind": kind, "width": step["out"][0], "places": places})
+        rows.append(
+            {"step": place, "number": number, "kind": kind, "width": step["out"][0], "places": places, "gated": kind in {"highway", "lstm"}}
+        )
     return rows
 
 
