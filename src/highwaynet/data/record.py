@@ -20,16 +20,18 @@ class DataRecord(Spec):
     fingerprint: str = ""
     """Checksum of the targets and of some inputs, which detects data that were changed or reordered after the run."""
     input_shape: tuple[int, ...]
-    """Shape of one sample after encoding, as the network gets it."""
+    """Shape of one sample after encoding, before preprocessing."""
+    prepared_shape: tuple[int, ...] | None = None
+    """Shape of one sample after preprocessing, if that changes it."""
     class_names: tuple[str, ...] = ()
     """Names of the classes, in the order of their numbers; empty for regression."""
     label_kind: LabelKind = "text"
     """Type of the class labels in the data; predictions have the same type."""
     target_name: str = "target"
     """Name of the column or quantity to predict."""
-    target_mean: float = 0.0
-    """Regression: mean of the training targets; the network predicts (target − mean) / std."""
-    target_std: float = 1.0
+    target_mean: float | tuple[float, ...] = 0.0
+    """Regression: mean of the training targets; the network predicts (target − mean) / std. Several numbers for several targets."""
+    target_std: float | tuple[float, ...] = 1.0
     """Regression: standard deviation of the training targets."""
     full_scale: float = 1.0
     """The raw input value that `scale` maps to 1."""
@@ -53,4 +55,11 @@ class DataRecord(Spec):
     @property
     def outputs(self) -> int:
         """Number of outputs of the network for a sample."""
-        return len(self.class_names) if self.task == "classification" else 1
+        if self.task == "classification":
+            return len(self.class_names)
+        return 1 if isinstance(self.target_mean, float) else len(self.target_mean)
+
+    @property
+    def network_shape(self) -> tuple[int, ...]:
+        """Shape of one sample as the network gets it."""
+        return self.prepared_shape or self.input_shape
