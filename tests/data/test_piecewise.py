@@ -90,8 +90,8 @@ def test_several_targets_are_standardised_one_by_one() -> None:
     record = data.preparation.record
     assert record.outputs == 3
     chosen = y[data.train.rows.numpy()]
-    np.testing.assert_allclose(record.target_mean, chosen.mean(0))
-    np.testing.assert_allclose(record.target_std, [*chosen.std(0)[:2], 1.0])
+    np.testing.assert_allclose(record.target_means, chosen.mean(0))
+    np.testing.assert_allclose(record.target_stds, [*chosen.std(0)[:2], 1.0])
     np.testing.assert_allclose(data.train.targets[data.train.rows].mean(0), 0, atol=1e-12)
 
 

@@ -13,15 +13,14 @@ ESTIMATORS = {
     "classifier": HighwayClassifier(),
     "regressor": HighwayRegressor(),
     "unusual classifier": HighwayClassifier(
-        depth="auto",
+        depth=6,
         width=24,
         epochs=60,
         learning_rate=0.02,
-        batch_size=7,
+        batch_size=20,
         dropout=0.2,
         early_stopping=True,
         class_weight="balanced",
-        n_jobs=2,
     ),
     "unusual regressor": HighwayRegressor(
         depth=3,

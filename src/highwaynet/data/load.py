@@ -142,5 +142,6 @@ def _numbers(targets: NDArray[Any], record: DataRecord, dtype: torch.dtype) -> T
     """Return targets as the network is trained on them: class numbers, or standardised numbers, float64 if the inputs are."""
     if record.task == "classification":
         return torch.from_numpy(np.ascontiguousarray(targets))
-    standardised = torch.from_numpy((targets.astype(np.float64) - record.target_mean) / record.target_std)
+    mean, std = record.target_scale
+    standardised = torch.from_numpy((targets.astype(np.float64) - mean) / std)
     return standardised if dtype is torch.float64 else standardised.float()

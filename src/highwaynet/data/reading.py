@@ -124,7 +124,7 @@ def notes_about(source: Source, encoder: TableEncoder | None) -> tuple[str, ...]
 
 def record_of(source: Source, spec: DataSpec, inputs: NDArray[Any], rows: Rows, encoder: TableEncoder | None) -> DataRecord:
     """Make the record of data; mean and standard deviation of the target are those of the training rows."""
-    mean, std = _target_scale(source, rows) if source.task == "regression" else (0.0, 1.0)
+    scale = _target_scale(source, rows) if source.task == "regression" else {}
     return DataRecord(
         found=description(source, encoder),
         kind=source.kind,
@@ -134,8 +134,7 @@ def record_of(source: Source, spec: DataSpec, inputs: NDArray[Any], rows: Rows, 
         class_names=source.class_names,
         label_kind=source.label_kind,
         target_name=source.target_name,
-        target_mean=mean,
-        target_std=std,
+        **scale,
         full_scale=source.full_scale,
         pixels=("uint8" if inputs.dtype == np.uint8 else "float32") if source.kind == "images" else None,
         preprocessing=_steps(source, spec, math.prod(inputs.shape[1:])),
@@ -148,8 +147,8 @@ def record_of(source: Source, spec: DataSpec, inputs: NDArray[Any], rows: Rows, 
     )
 
 
-def _target_scale(source: Source, rows: Rows) -> tuple[Any, Any]:
-    """Return mean and standard deviation of the training targets; tuples for several targets, of which only some may be constant."""
+def _target_scale(source: Source, rows: Rows) -> dict[str, Any]:
+    """Return the fields of the record with mean and standard deviation of the targets; of several targets, some may be constant."""
     chosen = source.samples.targets[rows.train].astype(np.float64)
     weights = None if source.samples.weights is None else source.samples.weights[rows.train]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -160,8 +159,8 @@ def _target_scale(source: Source, rows: Rows) -> tuple[Any, Any]:
     if chosen.ndim == 1 and std == 0:
         raise InputError(f"the target {source.target_name!r} is {mean:g} in all training samples: there is nothing to predict")
     if chosen.ndim == 1:
-        return float(mean), float(std)
-    return tuple(mean.tolist()), tuple(np.where(std > 0, std, 1.0).tolist())
+        return {"target_mean": float(mean), "target_std": float(std)}
+    return {"target_means": tuple(mean.tolist()), "target_stds": tuple(np.where(std > 0, std, 1.0).tolist())}
 
 
 def _steps(source: Source, spec: DataSpec, inputs: int) -> tuple[Step, ...]:

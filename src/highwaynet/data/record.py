@@ -29,10 +29,14 @@ class DataRecord(Spec):
     """Type of the class labels in the data; predictions have the same type."""
     target_name: str = "target"
     """Name of the column or quantity to predict."""
-    target_mean: float | tuple[float, ...] = 0.0
-    """Regression: mean of the training targets; the network predicts (target − mean) / std. Several numbers for several targets."""
-    target_std: float | tuple[float, ...] = 1.0
+    target_mean: float = 0.0
+    """Regression: mean of the training targets; the network predicts (target − mean) / std."""
+    target_std: float = 1.0
     """Regression: standard deviation of the training targets."""
+    target_means: tuple[float, ...] = ()
+    """Regression with several targets: their means; target_mean and target_std are not used then."""
+    target_stds: tuple[float, ...] = ()
+    """Regression with several targets: their standard deviations."""
     full_scale: float = 1.0
     """The raw input value that `scale` maps to 1."""
     pixels: Literal["uint8", "float32"] | None = None
@@ -57,7 +61,12 @@ class DataRecord(Spec):
         """Number of outputs of the network for a sample."""
         if self.task == "classification":
             return len(self.class_names)
-        return 1 if isinstance(self.target_mean, float) else len(self.target_mean)
+        return len(self.target_means) or 1
+
+    @property
+    def target_scale(self) -> tuple[Any, Any]:
+        """Mean and standard deviation of the target; tuples for several targets."""
+        return (self.target_means, self.target_stds) if self.target_means else (self.target_mean, self.target_std)
 
     @property
     def network_shape(self) -> tuple[int, ...]:

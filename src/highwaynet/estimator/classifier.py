@@ -9,14 +9,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from highwaynet.base.errors import DataError
+from highwaynet.data.cells import written_form
 from highwaynet.data.names import LabelKind
 from highwaynet.data.sources import Source
-from highwaynet.data.table_files import written_form
 from highwaynet.estimator.common import HighwayEstimator
 from highwaynet.estimator.inputs import checked, checked_weights, selected
 
 
-class HighwayClassifier(ClassifierMixin, HighwayEstimator):
+class HighwayClassifier(ClassifierMixin, HighwayEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A highway network that predicts classes.
 
     Args:
@@ -153,5 +153,5 @@ class HighwayClassifier(ClassifierMixin, HighwayEstimator):
 
 def _name(label: Any) -> str:
     if isinstance(label, float | np.floating):
-        return written_form(float(label))
+        return written_form(float(label)) or "nan"
     return str(label)

@@ -40,7 +40,7 @@ PREDICTED_AT_ONCE = 4096
 """Rows that are predicted in one batch."""
 
 
-class HighwayEstimator(BaseEstimator):
+class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The base class of `HighwayClassifier` and `HighwayRegressor`; it holds a run, with everything that prediction needs."""
 
     depth: int | Literal["auto"] | None

@@ -14,7 +14,7 @@ from highwaynet.estimator.common import HighwayEstimator
 from highwaynet.estimator.inputs import checked, checked_weights, selected
 
 
-class HighwayRegressor(RegressorMixin, HighwayEstimator):
+class HighwayRegressor(RegressorMixin, HighwayEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A highway network that predicts numbers, one or several for each sample.
 
     Args:
@@ -116,8 +116,8 @@ class HighwayRegressor(RegressorMixin, HighwayEstimator):
     def predict(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Predict the number, or numbers, for each sample, in the unit of the target."""
         outputs = self._outputs(X)
-        record = self._preparation.record
-        found: NDArray[np.float64] = outputs * np.asarray(record.target_std) + np.asarray(record.target_mean)
+        mean, std = self._preparation.record.target_scale
+        found: NDArray[np.float64] = outputs * np.asarray(std) + np.asarray(mean)
         return found if self._targets > 1 or self._is_column else found[:, 0]
 
     def __sklearn_tags__(self) -> Any:

@@ -220,7 +220,8 @@ class TrainedModel:
             labels: NDArray[Any] = self.classes[outputs.argmax(1).numpy()]
             return labels
         found = outputs.double().numpy()
-        numbers: NDArray[Any] = (found if found.shape[1] > 1 else found[:, 0]) * self.data.target_std + self.data.target_mean
+        mean, std = map(np.asarray, self.data.target_scale)
+        numbers: NDArray[Any] = (found if found.shape[1] > 1 else found[:, 0]) * std + mean
         return numbers
 
 

@@ -188,4 +188,4 @@ def _for_rows(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
 
 def _batch_size(rows: int) -> int:
     """Return a power of two, so that an epoch has about 60 steps if the bounds allow it."""
-    return max(BATCHES[0], min(BATCHES[1], 2 ** round(math.log2(max(1, rows / 60)))))
+    return max(BATCHES[0], min(BATCHES[1], 1 << max(0, round(math.log2(max(1, rows / 60))))))

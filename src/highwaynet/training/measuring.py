@@ -94,7 +94,7 @@ class Tally:
         error = loss if self._squared_error else correct / count
         variance = squares / count - (total / count) ** 2
         r2 = 1 - error / variance if variance > 1e-12 else 0.0
-        if isinstance(self._record.target_std, tuple):  # several targets have several units
+        if self._record.target_stds:  # several targets have several units
             return Score(loss=loss, r2=r2, samples=int(samples))
         rmse = math.sqrt(error) * self._record.target_std if error >= 0 else math.nan
         return Score(loss=loss, rmse=rmse, r2=r2, samples=int(samples))
