@@ -31,6 +31,10 @@ class SpecError(InputError, ValueError):
     """A setting that is invalid or does not exist."""
 
 
+class DataError(InputError, ValueError):
+    """Data that an estimator cannot use; a ValueError, as scikit-learn expects."""
+
+
 def unknown(what: str, value: str, allowed: Iterable[str]) -> InputError:
     """Return the error for a name that does not exist; it suggests the closest name that does.
 

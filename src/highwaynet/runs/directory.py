@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, write_atomically
+from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, sync, write_atomically
 from highwaynet.base.specs import parsed
 from highwaynet.base.text import either
 from highwaynet.data.record import DataRecord
@@ -93,7 +93,7 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self.check_free(self.path, overwrite=overwrite, resume=True)  # another process may have started a run meanwhile
-            self._remove_own_files()
+            self.remove_files()
         except OSError as error:
             raise cannot("create", self.path, error) from error
         # The spec is written first: with it, the folder is a run directory, which can be overwritten, whatever happens next.
@@ -147,7 +147,8 @@ class RunDirectory:
     def _analysis(self) -> Path:
         return self.path / ANALYSIS
 
-    def _remove_own_files(self) -> None:
+    def remove_files(self) -> None:
+        """Remove the files of a run in this folder; other files stay."""
         # The spec is removed last: as long as it exists, the folder is a run directory, which can be overwritten.
         self.checkpoints.remove_all()
         own = list(records_in(self._analysis))
@@ -194,7 +195,7 @@ class RunDirectory:
     def _synced_size(self, name: str) -> int:
         try:
             with (self.path / name).open("rb+") as stream:
-                os.fsync(stream.fileno())
+                sync(stream.fileno())
                 return os.fstat(stream.fileno()).st_size
         except FileNotFoundError:
             return 0
@@ -337,7 +338,7 @@ class RunDirectory:
         if self.has_plan:
             return parsed(Plan, read_text(self.path / PLAN), str(self.path / PLAN))
         known = data or self.load_preparation().record
-        return plan_of(self.read_spec().network, known.input_shape, known.outputs)
+        return plan_of(self.read_spec().network, known.network_shape, known.outputs)
 
     def fingerprint(self, checkpoint: Kept | None = None) -> str:
         """Return a checksum of spec, plan, preparation and weights; records store it, so that outdated ones are detected."""

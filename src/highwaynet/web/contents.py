@@ -54,6 +54,8 @@ def network_contents(study: Study, samples: int) -> Contents:
         InputError: If the network is too large for a page, or has layers that the page cannot compute.
     """
     network, weights = study.network, Weights()
+    if study.data.preparation.record.target_means:
+        raise InputError("the page shows one number for a sample, and the network predicts several; it cannot be explored")
     work = _check_size(study)
     steps = lowered(network, weights)
     preprocessing = preprocessing_steps(study.data.preparation.preprocessing, weights)
@@ -134,6 +136,9 @@ def preprocessing_steps(fitted: Preprocessing, weights: Weights) -> list[dict[st
         step: dict[str, Any] = {"name": name}
         if name == "scale":
             step["factor"] = 1.0 / fitted.full_scale
+        elif name == "piecewise":
+            step |= {"feature": fitted.state["piecewise.feature"].tolist(), "low": weights.add(fitted.state["piecewise.low"])}
+            step["factor"] = weights.add(fitted.state["piecewise.inverse_width"])
         elif name != "gcn":
             mean = fitted.state[f"{name}.mean"]
             step |= {"mean": weights.add(mean), "count": mean.numel()}

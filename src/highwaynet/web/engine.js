@@ -267,6 +267,9 @@ const Engine = (() => {
           for (let i = 0; i < size; i++) square += (x[i] - mean) ** 2 / size;
           const deviation = Math.max(Math.sqrt(square), 1e-8);
           for (let i = 0; i < size; i++) x[i] = (x[i] - mean) / deviation;
+        } else if (step.name === "piecewise") {
+          const bins = step.feature.map((place, i) => (x[place] - this.weights[step.low + i]) * this.weights[step.factor + i]);
+          x = Float64Array.from([...x, ...bins.map((risen) => Math.min(Math.max(risen, 0), 1))]);
         } else {
           const each = size / step.count;
           for (let i = 0; i < size; i++) x[i] -= this.weights[step.mean + Math.floor(i / each)];
