@@ -58,7 +58,7 @@ def test_lines_are_short(name: str) -> None:
 
 def test_the_first_pages_are_short() -> None:
     assert len(README.splitlines()) <= 160
-    assert len(page("ARCHITECTURE.md").splitlines()) <= 200
+    assert len(page("ARCHITECTURE.md").splitlines()) <= 220
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

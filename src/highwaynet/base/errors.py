@@ -59,4 +59,6 @@ def closest(value: str, names: Iterable[str]) -> list[str]:
     best = max(shares.values(), default=0.0)
     least = best - NEAR if best < 1 else best
     near = sorted((name for name, share in shares.items() if share >= least), key=lambda name: -shares[name])
+    if len(near) > MOST:
+        near = [name for name in near if shares[name] == best]
     return near if best >= CLOSE and len(near) <= MOST else []
