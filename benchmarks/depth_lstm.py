@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from matplotlib.ticker import MaxNLocator
 from record import RESULTS, write_record
 
 from highwaynet.base.errors import HighwayError
@@ -86,17 +87,19 @@ def compared(kind: str, depth: int, runs: Path) -> dict[str, Any]:
 
 
 def draw(networks: list[dict[str, Any]]) -> Figure:
-    """Draw a panel for each depth, with a line for each kind."""
+    """Draw a panel for each depth that has results, with a line for each kind."""
+    depths = sorted({one["depth"] for one in networks})
     with house_style():
         figure = Figure(figsize=(2 * WIDTH, 3.2))
-        panels = figure.subplots(1, len(DEPTHS), sharey=True)
-        for axes, depth in zip(panels, DEPTHS, strict=True):
+        panels = figure.subplots(1, len(depths), sharey=True, squeeze=False)[0]
+        for axes, depth in zip(panels, depths, strict=True):
             for one in networks:
                 if one["depth"] == depth and one["train_loss"]:
                     values = one["train_loss"]
                     axes.plot(range(1, len(values) + 1), values, color=KIND_COLOURS[one["kind"]], label=one["kind"])
             axes.set_title(f"{depth} layers")
             axes.set_xlabel("epoch")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             log_scale(axes.yaxis)
         panels[0].set_ylabel("training loss")
         handles, labels = panels[0].get_legend_handles_labels()

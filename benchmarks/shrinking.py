@@ -8,6 +8,7 @@ lost, 5 epochs of healing), and the same small network is trained from scratch. 
 """
 
 import argparse
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ from highwaynet.training.loop import train
 from highwaynet.training.watcher import Watcher
 
 ROOT = Path(__file__).parents[1]
+RECORD_FILE = ROOT / "results" / "shrinking.json"
 DENSE = {"name": "fc-highway", "depth": 50}
 NETWORKS: dict[str, tuple[dict[str, Any], str, dict[str, Any], int]] = {
     # The last epoch, not that with the lowest validation loss, has the highest accuracy on MNIST: the harder one to keep.
@@ -109,6 +111,10 @@ def main() -> None:
         return
     done = [(name, seed) for name, seed in jobs(options.only) if (options.runs / f"{name}-{seed}-small" / RECORD).is_file()]
     rows = [row(name, seed, options.runs) for name, seed in done]
+    measured = {(one["network"], one["seed"]) for one in rows}
+    before = json.loads(RECORD_FILE.read_text())["networks"] if RECORD_FILE.is_file() else []
+    rows += [one for one in before if (one["network"], one["seed"]) not in measured]  # of runs that are not in this folder
+    rows.sort(key=lambda one: (list(NETWORKS).index(one["network"]), one["seed"]))
     write_record("shrinking", "shrinking.py --data-root FOLDER, then with --measure", threads=torch.get_num_threads(), networks=rows)
 
 

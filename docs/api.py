@@ -21,6 +21,7 @@ Examples assume `import torch`, `from torch import nn` and `from highwaynet impo
 [at the end](#types-in-signatures). `highwaynet.__version__` is the version."""
 GROUPS = {
     "Train and evaluate": "train evaluate load TrainedModel Predictions export Exported train_seeds SeedsRecord Score",
+    "Estimators": "HighwayClassifier HighwayRegressor",
     "Look inside": "inspect Study explore observe lesion",
     "Layers": "DenseHighway DensePlain DenseResidual DenseMaxout DepthLSTM ConvHighway ConvHighway1d ConvPlain ConvResidual ConvMaxout "
     "Highway RecurrentHighway PadChannels Subsample auto_gate_bias recompute matrix_parameters MatrixParameters unstacked",
@@ -32,6 +33,7 @@ GROUPS = {
     "Errors": "HighwayError InputError DivergenceError InterruptedRunError",
 }
 ABOUT = {
+    "Estimators": "Networks with scikit-learn's interface; see [Estimators](ESTIMATOR.md).",
     "Train and evaluate": "`RunSpec` has the settings of a run, `train` writes a run directory, `evaluate` and `load` read it.",
     "Look inside": "`inspect` analyses a trained run, `explore` writes a page to try it; "
     "`observe` and `lesion` work on any model that contains layers of this package.",
@@ -64,7 +66,7 @@ class Docstring(NamedTuple):
 
     paragraphs: list[str]
     sections: dict[str, dict[str, str]]
-    """Args and Raises: the text of each name."""
+    """Args, Attributes and Raises: the text of each name."""
     example: str
 
     @classmethod
@@ -72,7 +74,7 @@ class Docstring(NamedTuple):
         """Parse a docstring with paragraphs, sections and one doctest, in any order."""
         prose, sections, example, section = "", dict[str, dict[str, str]](), list[str](), ""
         for line in inspect.cleandoc(text or "").splitlines():
-            if line in {"Args:", "Raises:"}:
+            if line in {"Args:", "Attributes:", "Raises:"}:
                 section = line[:-1]
                 sections[section] = {}
             elif line.startswith(">>>") or (line and section == "Example"):
@@ -237,6 +239,7 @@ def entry(name: str) -> list[str]:
     own = listed({field: words for field, (_, words) in fields(thing).items()}, name, title="Fields") if name not in SETTINGS else []
     lines += own or ([f"Its fields are explained in [SETTINGS.md](SETTINGS.md#{SETTINGS[name]}).", ""] if name in SETTINGS else [])
     lines += listed(text.sections.get("Args", {}), name, title="Arguments")
+    lines += listed(text.sections.get("Attributes", {}), name, title="Attributes")
     lines += listed(text.sections.get("Raises", {}), mark=" –", title="Raises")
     lines += ["```pycon", text.example, "```", ""] if text.example else []
     rows = [line for node in members(thing) for line in member(thing, node)] if isinstance(thing, type) else []

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 DOCS = Path(__file__).parent
@@ -166,6 +166,61 @@ def wide() -> str:
     return table(["highway layers", "highwaynet", "naive", "merged", "× the better", "the same, AVX2 only"], rows)
 
 
+def tables() -> str:
+    """Scores and times of four models on eight tables."""
+    record = json.loads((RESULTS / "tables.json").read_text())
+    rows = []
+    for one in record["tables"]:
+        models = one["models"]
+        best = max(models, key=lambda model: fmean(models[model]["scores"]))
+        cells = []
+        for model, found in models.items():
+            score = f"{fmean(found['scores']):.3f} ± {stdev(found['scores']):.3f}"
+            cells.append(f"**{score}**" if model == best else score)
+        rows.append([f"{one['table']} ({one['score']})", f"{one['rows']:,}", *cells])
+    return table(["table", "rows", *record["tables"][0]["models"]], rows)
+
+
+def table_times() -> str:
+    """Times of `fit` of four models on eight tables."""
+    record = json.loads((RESULTS / "tables.json").read_text())
+    rows = [[one["table"], *(f"{fmean(found['seconds']):.2f} s" for found in one["models"].values())] for one in record["tables"]]
+    return table(["seconds of `fit`", *record["tables"][0]["models"]], rows)
+
+
+def table_ranks() -> str:
+    """Mean ranks, and how often our estimators reach which aim."""
+    found = json.loads((RESULTS / "tables.json").read_text())["summary"]
+    count = len(json.loads((RESULTS / "tables.json").read_text())["tables"])
+    rows = [["mean rank by score (1 is best)", ", ".join(f"{model} {rank:.2f}" for model, rank in found["mean_rank"].items())]]
+    rows += [
+        ["better than the MLP", f"{found['ahead_of_mlp']} of {count} tables"],
+        ["within one standard deviation of the best model", f"{found['within_a_deviation_of_the_best']} of {count}"],
+        ["`fit` takes no longer than that of the MLP", f"{found['as_fast_as_mlp']} of {count}"],
+    ]
+    return table(["highwaynet", "result"], rows)
+
+
+def table_study() -> str:
+    """What changing one default costs."""
+    record = json.loads((RESULTS / "table-study.json").read_text())
+    rows = [
+        [one["change"], f"{one['error_percent']:+.1f} %", f"{one['better']} of {one['of']}"]
+        for one in record["changes"]
+        if one["change"] != "start"
+    ]
+    return table(["change", "error", "better in"], rows)
+
+
+def two_runtimes() -> str:
+    """A training step beside scikit-learn's OpenMP runtime."""
+    record = json.loads((RESULTS / "two-runtimes.json").read_text())
+    threads = list(record["steps"][0]["milliseconds"])
+    rows = [[one["process"], *(f"{one['milliseconds'][count]:.2f} ms" for count in threads)] for one in record["steps"]]
+    rows.append(["search of 12 fits, `n_jobs=1` and `n_jobs=2`", *(f"{seconds:.1f} s" for seconds in record["search_seconds"].values())])
+    return table(["process", *(f"{count} thread{'s' * (count != '1')}" for count in threads)], rows)
+
+
 TABLES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "shrinking": ("SHRINKING.md", "shrinking.json", shrinking),
     "layer-drop": ("SHRINKING.md", "layer-drop.json", layer_drop),
@@ -176,6 +231,11 @@ TABLES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "parity": ("RECURRENT.md", "parity.json", parity),
     "recurrent": ("RECURRENT.md", "recurrent-memory.json", recurrent),
     "depth-lstm": ("RECURRENT.md", "depth-lstm.json", depth_lstm),
+    "tables": ("ESTIMATOR.md", "tables.json", tables),
+    "table-times": ("ESTIMATOR.md", "tables.json", table_times),
+    "table-ranks": ("ESTIMATOR.md", "tables.json", table_ranks),
+    "table-study": ("ESTIMATOR.md", "table-study.json", table_study),
+    "two-runtimes": ("ESTIMATOR.md", "two-runtimes.json", two_runtimes),
 }
 """By mark: page, record, and the function that makes the table."""
 

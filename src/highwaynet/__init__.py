@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from highwaynet.data.dataset import Dataset as Dataset
     from highwaynet.data.load import load_dataset as load_dataset
     from highwaynet.data.spec import DataSpec as DataSpec
+    from highwaynet.estimator.classifier import HighwayClassifier as HighwayClassifier
+    from highwaynet.estimator.regressor import HighwayRegressor as HighwayRegressor
     from highwaynet.exporting.export import Exported as Exported
     from highwaynet.exporting.export import export as export
     from highwaynet.facade import evaluate as evaluate
@@ -99,7 +101,9 @@ _HOMES = {
     "Exported": "exporting.export",
     "GatedResidualNetwork": "blocks.gated_residual",
     "Highway": "layers.highway",
+    "HighwayClassifier": "estimator.classifier",
     "HighwayError": "base.errors",
+    "HighwayRegressor": "estimator.regressor",
     "InputError": "base.errors",
     "InterruptedRunError": "training.interruption",
     "Interruption": "training.interruption",

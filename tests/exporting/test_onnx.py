@@ -72,7 +72,7 @@ def test_removed_layers(name: str, tmp_path: Path) -> None:
     assert difference(whole, path, 3) > 1e-4
 
 
-@pytest.mark.parametrize("name", ["fc-highway", "fc-residual", "highway-a", "resnet-20"])
+@pytest.mark.parametrize("name", ["fc-highway", "fc-residual", "fc-lstm", "highway-a", "resnet-20"])
 def test_closed_layers(name: str, tmp_path: Path) -> None:
     model = preset_model(name)
     with lesion(model.network, [2]):

@@ -1,5 +1,8 @@
 """Memory that is reused: never while a tensor needs it, only for similar sizes, and not without limit."""
 
+import os
+import warnings
+
 import pytest
 import torch
 
@@ -39,6 +42,20 @@ def test_saved_tensors_keep_their_memory() -> None:
     y.sum().backward()
     assert weight.grad is not None
     assert weight.grad[0] == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_has_its_own_memory() -> None:
+    used, unused = workspace(LIKE, FLOATS).fill_(1), workspace(LIKE, FLOATS).fill_(2)
+    address = unused.data_ptr()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's about threads: the child only writes to memory
+        child = os.fork()
+    if child == 0:
+        used[0], unused[0] = 3, 4
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (used[0].item(), unused[0].item(), unused.data_ptr()) == (1, 2, address)
 
 
 def test_other_sizes_get_memory_of_their_own() -> None:

@@ -89,12 +89,42 @@ def test_dense_settings_keep_the_dense_network() -> None:
     assert filled(images(), network={"name": "fc-plain"})["network"] == {"name": "fc-plain"}
 
 
-def test_few_rows_get_fewer_layers_and_patience() -> None:
-    depths = [filled(Glance("table", rows)).get("network", {}).get("depth") for rows in (100, 600, 5000, 100_000)]
-    assert depths == [5, 10, 20, None]
-    assert filled(Glance("table", 600))["training"] == {"patience": 10}
-    assert "training" not in filled(Glance("table", 600), data={"validation": 0.0}), "nothing decides when to stop"
-    assert filled(Glance("table", 600), training={"patience": 3})["training"] == {"patience": 3}
+def test_tables_get_the_recipe_table_and_a_budget_for_their_rows() -> None:
+    chosen = {rows: filled(Glance("table", rows)) for rows in (600, 5000, 100_000)}
+    assert [one["training"]["batch_size"] for one in chosen.values()] == [64, 64, 256]
+    assert [one["training"]["epochs"] for one in chosen.values()] == [40, 36, 20]
+    assert [one["training"]["weight_average"] for one in chosen.values()] == [0.9286, 0.99, 0.99], "over a twentieth of the steps"
+    for one in chosen.values():
+        assert one["network"] == {"depth": 4, "width": 64, "activation": "relu"}
+        assert (one["training"]["recipe"], one["training"]["patience"]) == ("table", 10)
+        assert one["data"]["preprocessing"] == ("piecewise",)
+    assert [one["data"]["bins"] for one in chosen.values()] == [8, 36, 48]
+    assert filled(Glance("features", 600))["data"] == {"preprocessing": ("standardise", "piecewise"), "bins": 8}
+    spec = RunSpec.for_data((np.zeros((600, 3)), np.arange(600) % 2))
+    assert (spec.training.optimiser, spec.training.schedule, spec.network.depth) == ("adamw", "one-cycle", 4)
+
+
+def test_the_users_settings_for_tables_win() -> None:
+    assert "patience" not in filled(Glance("table", 600), data={"validation": 0.0})["training"], "nothing decides when to stop"
+    mine = filled(Glance("table", 600), training={"patience": 3, "batch_size": 8}, network={"depth": 7})
+    assert (mine["training"]["patience"], mine["training"]["batch_size"], mine["network"]["depth"]) == (3, 8, 7)
+    assert filled(Glance("table", 600), network={"name": "fc-plain"})["network"]["name"] == "fc-plain"
+    assert "batch_size" not in filled(Glance("table", 600), training={"recipe": "paper"})["training"]
+
+
+def test_small_tables_are_trained_in_full_batches_without_validation() -> None:
+    small = filled(Glance("features", 99))
+    assert small["data"] == {"validation": 0.0, "preprocessing": ("standardise",)}
+    assert small["training"] == {
+        "recipe": "table",
+        "batch_size": 100,
+        "epochs": 200,
+        "weight_average": 0.9,
+        "precision": "float64",
+        "patience": None,
+    }
+    spec = RunSpec.for_data((np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2))
+    assert (spec.data.validation, spec.training.precision) == (0.0, "float64")
 
 
 def write_images(root: Path, *sizes: int, grey: bool = True) -> Path:
@@ -124,7 +154,7 @@ def test_from_python(tmp_path: Path) -> None:
     assert (spec.network.name, spec.training.epochs, spec.training.crop, spec.training.patience) == ("highway-a", 3, 2, None)
     rows = np.random.default_rng(0).normal(size=(300, 4)), np.arange(300) % 2
     spec = RunSpec.for_data(rows)
-    assert (spec.data.name, spec.network.depth, spec.training.patience) == ("memory", 5, 10)
+    assert (spec.data.name, spec.network.depth, spec.training.patience) == ("memory", 4, 10)
     with pytest.raises(InputError, match=r"training\.epochs"):
         RunSpec.for_data(rows, training={"epochs": -1})
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
 from highwaynet import DataSpec, RunSpec, evaluate, load
 from highwaynet.base.errors import InputError
@@ -17,6 +16,7 @@ from highwaynet.runs.spec import spec_from_values
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.loop import train
 from highwaynet.training.objective import Batch, Classification, Companions
+from highwaynet.training.optimiser import ThinAverage
 from highwaynet.training.watcher import Watcher
 
 DENSE: dict[str, object] = {"depth": 4, "width": 12}
@@ -59,13 +59,13 @@ def test_a_run_with_smoothing_is_less_sure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("network", [DENSE, {"name": "resnet-20"}], ids=["dense", "batch norm"])
 def test_the_average_follows_its_formula(tmp_path: Path, network: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Tensor]] = []
-    update = AveragedModel.update_parameters
+    update = ThinAverage.update_parameters
 
-    def remember(self: AveragedModel, model: nn.Module) -> None:
+    def remember(self: ThinAverage, model: nn.Module) -> None:
         seen.append({name: copy.deepcopy(tensor).double() for name, tensor in model.state_dict().items()})
         update(self, model)
 
-    monkeypatch.setattr(AveragedModel, "update_parameters", remember)
+    monkeypatch.setattr(ThinAverage, "update_parameters", remember)
     run = train(spec_with(network, epochs=1, weight_average=0.8), tmp_path / "run")
     assert len(seen) == 4, "once after every step"
     average = seen[0]

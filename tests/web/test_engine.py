@@ -12,6 +12,7 @@ from torch import Tensor
 from highwaynet import Plan, lesion, load_dataset, observe
 from highwaynet.analysis.closing import exchangeable
 from highwaynet.base.errors import InputError
+from highwaynet.data.preprocessing import Preprocessing
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.build import build_plan
@@ -140,6 +141,7 @@ CASES = {
     "independent carry": (plan_for("fc-highway", depth=6, carry="independent", activation="relu"), [3]),
     "dense residual": (plan_for("fc-residual", depth=8), [1, 7]),
     "dense plain": (plan_for("fc-plain", depth=5, activation="sigmoid"), []),
+    "LSTM cells over depth": (plan_for("fc-lstm", depth=7), [1, 4]),
     "convolutional highway": (plan_for("mnist-highway-16"), [2, 8]),
     "convolutional, independent carry": (plan_for("mnist-highway-16", carry="independent", activation="tanh"), [4]),
     "residual blocks with padding": (plan_for("resnet-20"), [2, 4, 9]),
@@ -220,21 +222,37 @@ def test_affine_maps_in_place_of_removed_layers(compute: Compute) -> None:
             assert "affine" in {row["kind"] for row in found["rows"]}
 
 
-@pytest.mark.parametrize(
-    "steps", [(), ("scale",), ("scale", "standardise"), ("gcn",), ("scale", "mean-image", "gcn"), ("scale", "zca")], ids="-".join
-)
-def test_preprocessing_is_torchs(steps: tuple[str, ...], tab: "Page") -> None:
-    data = load_dataset(DataSpec(name="digits", preprocessing=steps))
-    fitted, weights = data.preparation.preprocessing, Weights()
-    x = data.test.inputs[data.test.rows[:1]]
+def prepared(fitted: Preprocessing, x: Tensor, tab: "Page") -> Tensor:
+    """The inputs of the network that the engine makes of one raw sample."""
+    weights = Weights()
     description = {"steps": [], "rows": [], "columns": 1, "inputs": x.numel(), "preprocessing": preprocessing_steps(fitted, weights)}
     description["steps"] = [{"op": "mean", "in": [64], "out": [64], "head": True}]
     ask = """({ description, numbers, raw }) => {
       const decoded = (text) => new Float32Array(Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)).buffer);
       return Array.from(new Engine.Network(description, decoded(numbers)).prepare(decoded(raw)));
     }"""
-    found = torch.tensor(tab.evaluate(ask, _message(description, weights, x)))
-    assert close(found, fitted.apply(x).flatten())
+    return torch.tensor(tab.evaluate(ask, _message(description, weights, x)))
+
+
+@pytest.mark.parametrize(
+    "steps", [(), ("scale",), ("scale", "standardise"), ("gcn",), ("scale", "mean-image", "gcn"), ("scale", "zca")], ids="-".join
+)
+def test_preprocessing_is_torchs(steps: tuple[str, ...], tab: "Page") -> None:
+    data = load_dataset(DataSpec(name="digits", preprocessing=steps))
+    fitted = data.preparation.preprocessing
+    x = data.test.inputs[data.test.rows[:1]]
+    assert close(prepared(fitted, x, tab), fitted.apply(x).flatten())
+
+
+def test_bins_are_torchs(tab: "Page") -> None:
+    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    x[:, 1] = (x[:, 1] > 0).float()
+    data = load_dataset(DataSpec(name="memory", preprocessing=("standardise", "piecewise"), bins=5), data=(x, torch.arange(60) % 2))
+    fitted = data.preparation.preprocessing
+    for row in range(3):
+        found = prepared(fitted, x[row : row + 1], tab)
+        assert len(found) == 3 + 2 * 5
+        assert close(found, fitted.apply(x[row : row + 1]).flatten())
 
 
 def test_a_layer_that_the_engine_does_not_know_is_named() -> None:

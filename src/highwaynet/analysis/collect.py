@@ -143,7 +143,7 @@ class Study:
             parameters=count_parameters(self.network),
             train=parts["train"],
             validation=parts.get("validation"),
-            test=parts["test"],
+            test=parts["test"] if "test" in parts else self.score("test"),  # raises an error that says why there is none
         )
         self._keep(EVALUATION, made)
         return made

@@ -128,6 +128,8 @@ def calibration(sure: Vector, right: Vector) -> dict[str, Any]:
 def _of_numbers(split: Split, truth: Vector, found: Vector) -> dict[str, Any]:
     """Return the fields of a regression: standardised targets and predictions, (samples,)."""
     record = split.preparation.record
+    if record.target_means:
+        raise ValueError("mistakes are about one number, and the network predicts several")
     mean, std = record.target_mean, record.target_std
     off = np.abs(found - truth)
     order = np.argsort(-np.nan_to_num(off, nan=np.inf), kind="stable")[:WORST]

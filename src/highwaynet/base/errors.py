@@ -31,6 +31,10 @@ class SpecError(InputError, ValueError):
     """A setting that is invalid or does not exist."""
 
 
+class DataError(InputError, ValueError):
+    """Data that an estimator cannot use; a ValueError, as scikit-learn expects."""
+
+
 def unknown(what: str, value: str, allowed: Iterable[str]) -> InputError:
     """Return the error for a name that does not exist; it suggests the closest name that does.
 
@@ -55,4 +59,6 @@ def closest(value: str, names: Iterable[str]) -> list[str]:
     best = max(shares.values(), default=0.0)
     least = best - NEAR if best < 1 else best
     near = sorted((name for name, share in shares.items() if share >= least), key=lambda name: -shares[name])
+    if len(near) > MOST:
+        near = [name for name in near if shares[name] == best]
     return near if best >= CLOSE and len(near) <= MOST else []

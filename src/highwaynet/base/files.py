@@ -4,7 +4,9 @@ import hashlib
 import os
 import re
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,39 @@ def cannot(doing: str, path: Path, error: OSError) -> InputError:
     return InputError(f"cannot {doing} {path}: {reason[:1].lower()}{reason[1:]}")
 
 
+_durable: ContextVar[bool] = ContextVar("durable", default=True)
+
+
+@contextmanager
+def short_lived() -> Iterator[None]:
+    """Context manager: files that are written in it are not synced to disk, because nobody needs them after a power failure."""
+    token = _durable.set(False)
+    try:
+        yield
+    finally:
+        _durable.reset(token)
+
+
+def sync(descriptor: int) -> None:
+    """Wait until a file is on the disk, unless it is short-lived."""
+    if _durable.get():
+        os.fsync(descriptor)
+
+
+def temporary_name(path: Path) -> Path:
+    """Return a name in the same folder that cannot be guessed; open it with mode x, so that a file or link that is there is not used."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.tmp")
+
+
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write a whole file under a temporary name, sync it, and rename it into place."""
     payload = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.tmp")
+    temporary = temporary_name(path)
     try:
-        with temporary.open("xb") as stream:  # the name cannot be guessed, and a file or link that is there is not opened
+        with temporary.open("xb") as stream:
             stream.write(payload)
             stream.flush()
-            os.fsync(stream.fileno())
+            sync(stream.fileno())
         temporary.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
@@ -40,7 +66,7 @@ def _sync_folder(folder: Path) -> None:
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            sync(descriptor)
         finally:
             os.close(descriptor)
 

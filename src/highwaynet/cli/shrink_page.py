@@ -24,7 +24,7 @@ def write_page(job: "Shrinking", record: "ShrinkRecord") -> Path:
     healed = [(one.kept, one.selection.percent) for one in (*record.tried, *record.healed)]
     scratch = [(one.kept, one.selection.percent) for one in record.scratch]
     axis = f"{part} {word}, %"
-    shown = {
+    shown: dict[str, dict[str, list[float]]] = {
         axis: {curve.criterion: [score.percent for score in curve.scores] for curve in curves.curves},
         f"{part} loss": {curve.criterion: [score.loss for score in curve.scores] for curve in curves.curves},
     }

@@ -32,12 +32,16 @@ class Split:
     inputs: Tensor
     """Raw inputs (all samples, ...): uint8 or float32, in memory or memory-mapped."""
     targets: Tensor
-    """(all samples,): int64 class numbers, or standardised float32 numbers."""
+    """(all samples,): int64 class numbers, or standardised numbers; (all samples, targets) for several numbers."""
     rows: Tensor
     """int64 indices of the samples of this part, in order."""
     preparation: Preparation
     names: tuple[str, ...] = ()
     """Files of all samples, as paths inside the data's folder; empty if samples have no files of their own."""
+    weights: Tensor | None = None
+    """(all samples,), float64: how much each sample counts; None if all count alike."""
+    prepared: Tensor | None = None
+    """Preprocessed inputs of all samples, if they are few enough to be kept; None if each batch is preprocessed."""
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -65,8 +69,9 @@ class Split:
         return f"row {row + 1}" if self.preparation.record.kind == "table" else f"sample {row}"
 
     def class_counts(self) -> Tensor:
-        """Return the number of samples of each class in this part, (classes,)."""
-        return torch.bincount(self.targets[self.rows], minlength=len(self.preparation.record.class_names))
+        """Return the number of samples of each class in this part, (classes,), or the sums of their weights if they have weights."""
+        weights = None if self.weights is None else self.weights[self.rows]
+        return torch.bincount(self.targets[self.rows], weights, minlength=len(self.preparation.record.class_names))
 
     def batches(
         self,
@@ -77,7 +82,7 @@ class Split:
         first: int = 0,
         share_of: Callable[[int], Share] = Share.of,
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield batches of (inputs as float32, targets); the last may be smaller.
+        """Yield batches of (inputs as float32, targets); the last may be smaller. Raw float64 inputs stay float64.
 
         Args:
             batch_size: Samples in a batch.
@@ -90,6 +95,9 @@ class Split:
         for number, batch in enumerate(rows[first * batch_size :].split(batch_size), start=first):
             share = share_of(len(batch))
             chosen = share.cut(batch)
+            if self.prepared is not None and augment is None:
+                yield self.prepared.index_select(0, chosen), self.targets.index_select(0, chosen)
+                continue
             inputs = self.inputs.index_select(0, chosen)
             if augment is not None:
                 inputs = augment(number, inputs, share)
@@ -117,6 +125,7 @@ class Dataset:
         if name not in parts:
             raise unknown("part of the data", str(name), parts)
         part = parts[name]
-        if part is None:
-            raise InputError(f"{self.name} has no {name} part in this run (data.validation = 0): choose train or test")
+        if part is None or not len(part):
+            others = " or ".join(other for other, there in parts.items() if there)
+            raise InputError(f"{self.name} has no {name} part in this run (data.{name} = 0): choose {others}")
         return part

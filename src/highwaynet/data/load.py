@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,17 @@ from highwaynet.base.specs import validated
 from highwaynet.data.dataset import Dataset, Split, as_tensor
 from highwaynet.data.memory import target_in
 from highwaynet.data.preparation import Preparation
-from highwaynet.data.preprocessing import fit_preprocessing
+from highwaynet.data.preprocessing import BINS, fit_preprocessing
 from highwaynet.data.reading import Rows, description, divided, encoder_of, notes_about, raw_inputs, read_source, record_of
 from highwaynet.data.record import DataRecord
+from highwaynet.data.samples import Samples
 from highwaynet.data.sources import Source
 from highwaynet.data.spec import DataSpec
 from highwaynet.data.tables import TableEncoder
 
 STATISTICS_BATCH = 1000
+MOST_PREPARED = 20_000_000
+"""Tables with at most this many values after preprocessing are preprocessed once, not batch by batch."""
 
 
 def load_dataset(
@@ -59,27 +63,46 @@ def load_dataset(
     inputs = as_tensor(encoded)
     if preparation is None:
         record = record_of(source, spec, encoded, rows, encoder)
-        preparation = _prepare(record, inputs, torch.from_numpy(rows.train))
+        preparation = _prepare(record, inputs, torch.from_numpy(rows.train), _weights(source.samples), spec.bins or BINS)
     else:
         _check_unchanged(source, inputs, preparation.record, description(source, encoder))
-    targets = _numbers(source.samples.targets, preparation.record)
-    train = Split(inputs, targets, torch.from_numpy(rows.train), preparation, source.samples.names)
+    targets = _numbers(source.samples.targets, preparation.record, inputs.dtype)
+    known_weights, prepared = _weights(source.samples), _prepared(inputs, preparation)
+    train = Split(inputs, targets, torch.from_numpy(rows.train), preparation, source.samples.names, known_weights, prepared)
     validation = replace(train, rows=torch.from_numpy(rows.validation)) if len(rows.validation) else None
     if source.test is None:
         test = replace(train, rows=torch.from_numpy(rows.test))
     else:
-        targets = _numbers(source.test.targets, preparation.record)
-        test = Split(as_tensor(source.test.inputs), targets, torch.from_numpy(rows.test), preparation, source.test.names)
+        targets = _numbers(source.test.targets, preparation.record, inputs.dtype)
+        given = as_tensor(source.test.inputs), targets, torch.from_numpy(rows.test)
+        test = Split(*given, preparation, source.test.names, _weights(source.test))
     return Dataset(spec.name, preparation, train, validation, test)
 
 
-def _prepare(record: DataRecord, inputs: Tensor, train: Tensor) -> Preparation:
+def _prepared(inputs: Tensor, preparation: Preparation) -> Tensor | None:
+    """Preprocess all rows of numbers at once, if the result is small; images stay as they are stored."""
+    record = preparation.record
+    if record.kind == "images" or len(inputs) * prod(record.network_shape) > MOST_PREPARED:
+        return None
+    return preparation.preprocessing.apply(inputs)
+
+
+def _weights(samples: Samples) -> Tensor | None:
+    return None if samples.weights is None else torch.from_numpy(np.ascontiguousarray(samples.weights, np.float64))
+
+
+def _prepare(record: DataRecord, inputs: Tensor, train: Tensor, weights: Tensor | None, bins: int) -> Preparation:
     """Learn the statistics of the preprocessing, from the training rows only."""
 
     def batches() -> Iterator[Tensor]:
         return (inputs.index_select(0, chosen) for chosen in train.split(STATISTICS_BATCH))
 
-    return Preparation(record, fit_preprocessing(record.preprocessing, record.full_scale, batches))
+    mine = None if weights is None else weights[train]
+    fitted = fit_preprocessing(record.preprocessing, record.full_scale, batches, mine, bins)
+    shape = tuple(fitted.apply(inputs[:1]).shape[1:])
+    if shape != record.input_shape:
+        record = record.model_copy(update={"prepared_shape": shape})
+    return Preparation(record, fitted)
 
 
 def _taken_over(source: Source, spec: DataSpec, rows: Rows, parent: Preparation) -> Preparation:
@@ -115,8 +138,10 @@ def _check_unchanged(source: Source, inputs: Tensor, record: DataRecord, found: 
         )
 
 
-def _numbers(targets: NDArray[Any], record: DataRecord) -> Tensor:
-    """Return targets as the network is trained on them: class numbers, or standardised numbers."""
+def _numbers(targets: NDArray[Any], record: DataRecord, dtype: torch.dtype) -> Tensor:
+    """Return targets as the network is trained on them: class numbers, or standardised numbers, float64 if the inputs are."""
     if record.task == "classification":
         return torch.from_numpy(np.ascontiguousarray(targets))
-    return torch.from_numpy((targets.astype(np.float64) - record.target_mean) / record.target_std).float()
+    mean, std = record.target_scale
+    standardised = torch.from_numpy((targets.astype(np.float64) - mean) / std)
+    return standardised if dtype is torch.float64 else standardised.float()

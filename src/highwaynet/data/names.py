@@ -4,7 +4,7 @@ from typing import Literal
 
 Task = Literal["classification", "regression"]
 Part = Literal["train", "validation", "test"]
-Step = Literal["scale", "standardise", "gcn", "mean-image", "zca"]
+Step = Literal["scale", "standardise", "gcn", "mean-image", "zca", "piecewise"]
 LabelKind = Literal["text", "whole number", "truth value"]
 """The type of the class labels in the data, before they were converted to names."""
 Kind = Literal["images", "features", "table"]

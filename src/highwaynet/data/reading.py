@@ -74,9 +74,11 @@ def divided(source: Source, spec: DataSpec) -> Rows:
     else:
         # digits has no official test set: a fifth of each class is used, always the same.
         seed = 0 if spec.built_in else spec.split_seed
-        share = CATALOGUE[spec.name].test / len(targets) if spec.built_in else spec.test or 0.2
-        train, test = divide(train, targets, share, Permutations(seed, purpose, "test"), by_class=classes)
-        _not_empty("data.test", share, test, targets)
+        share = CATALOGUE[spec.name].test / len(targets) if spec.built_in else (0.2 if spec.test is None else spec.test)
+        test = train[:0]
+        if share > 0:
+            train, test = divide(train, targets, share, Permutations(seed, purpose, "test"), by_class=classes)
+            _not_empty("data.test", share, test, targets)
     validation = train[:0]
     if spec.validation > 0:
         permutations = Permutations(spec.split_seed, purpose, "validation")
@@ -100,12 +102,14 @@ def encoder_of(source: Source, spec: DataSpec, rows: Rows, known: DataRecord | N
     if known is not None:
         return TableEncoder.from_json(known.encoder or {})
     table, targets = source.table.select(rows.train), source.samples.targets[rows.train]
-    return TableEncoder.fit(table, recognise(table, targets, source.task, rows=source.table.rows, use=spec.use or ()))
+    weights = None if source.samples.weights is None else source.samples.weights[rows.train]
+    return TableEncoder.fit(table, recognise(table, targets, source.task, rows=source.table.rows, use=spec.use or ()), weights)
 
 
 def raw_inputs(source: Source, encoder: TableEncoder | None) -> NDArray[Any]:
     """Return the inputs (samples, ...) before preprocessing; those of a table are encoded."""
-    return encoder.encode(source.table, lenient=True) if encoder and source.table else source.samples.inputs
+    inputs = source.samples.inputs
+    return encoder.encode(source.table, lenient=True, dtype=inputs.dtype) if encoder and source.table else inputs
 
 
 def description(source: Source, encoder: TableEncoder | None) -> str:
@@ -120,15 +124,7 @@ def notes_about(source: Source, encoder: TableEncoder | None) -> tuple[str, ...]
 
 def record_of(source: Source, spec: DataSpec, inputs: NDArray[Any], rows: Rows, encoder: TableEncoder | None) -> DataRecord:
     """Make the record of data; mean and standard deviation of the target are those of the training rows."""
-    mean, std = 0.0, 1.0
-    if source.task == "regression":
-        chosen = source.samples.targets[rows.train].astype(np.float64)
-        with np.errstate(over="ignore"):
-            mean, std = float(chosen.mean()), float(chosen.std())
-        if not math.isfinite(std):
-            raise InputError(f"the target {source.target_name!r} has values up to {np.abs(chosen).max():g}: give it in another unit")
-        if std == 0:
-            raise InputError(f"the target {source.target_name!r} is {mean:g} in all training samples: there is nothing to predict")
+    scale = _target_scale(source, rows) if source.task == "regression" else {}
     return DataRecord(
         found=description(source, encoder),
         kind=source.kind,
@@ -138,8 +134,7 @@ def record_of(source: Source, spec: DataSpec, inputs: NDArray[Any], rows: Rows, 
         class_names=source.class_names,
         label_kind=source.label_kind,
         target_name=source.target_name,
-        target_mean=mean,
-        target_std=std,
+        **scale,
         full_scale=source.full_scale,
         pixels=("uint8" if inputs.dtype == np.uint8 else "float32") if source.kind == "images" else None,
         preprocessing=_steps(source, spec, math.prod(inputs.shape[1:])),
@@ -152,11 +147,29 @@ def record_of(source: Source, spec: DataSpec, inputs: NDArray[Any], rows: Rows, 
     )
 
 
+def _target_scale(source: Source, rows: Rows) -> dict[str, Any]:
+    """Return the fields of the record with mean and standard deviation of the targets; of several targets, some may be constant."""
+    chosen = source.samples.targets[rows.train].astype(np.float64)
+    weights = None if source.samples.weights is None else source.samples.weights[rows.train]
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.average(chosen, axis=0, weights=weights)
+        std = np.sqrt(np.average((chosen - mean) ** 2, axis=0, weights=weights))
+    if not np.isfinite(std).all():
+        raise InputError(f"the target {source.target_name!r} has values up to {np.abs(chosen).max():g}: give it in another unit")
+    if chosen.ndim == 1 and std == 0:
+        raise InputError(f"the target {source.target_name!r} is {mean:g} in all training samples: there is nothing to predict")
+    if chosen.ndim == 1:
+        return {"target_mean": float(mean), "target_std": float(std)}
+    return {"target_means": tuple(mean.tolist()), "target_stds": tuple(np.where(std > 0, std, 1.0).tolist())}
+
+
 def _steps(source: Source, spec: DataSpec, inputs: int) -> tuple[Step, ...]:
     """Return the steps of the preprocessing; raises InputError if one does not suit the data."""
     steps = DEFAULT_STEPS[source.kind] if spec.preprocessing is None else spec.preprocessing
     if source.kind != "images" and (wrong := {"scale", "gcn", "mean-image"} & set(steps)):
         raise InputError(f"data.preprocessing: {sorted(wrong)[0]} is for images; these data are {source.kind}")
+    if source.kind == "images" and "piecewise" in steps:
+        raise InputError("data.preprocessing: piecewise is for tables and arrays of features; these data are images")
     if "zca" in steps and inputs > ZCA_LIMIT:
         raise InputError(f"data.preprocessing: zca supports at most {ZCA_LIMIT:,} inputs, not {inputs:,}; leave it out")
     return steps

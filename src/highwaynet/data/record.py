@@ -20,7 +20,9 @@ class DataRecord(Spec):
     fingerprint: str = ""
     """Checksum of the targets and of some inputs, which detects data that were changed or reordered after the run."""
     input_shape: tuple[int, ...]
-    """Shape of one sample after encoding, as the network gets it."""
+    """Shape of one sample after encoding, before preprocessing."""
+    prepared_shape: tuple[int, ...] | None = None
+    """Shape of one sample after preprocessing, if that changes it."""
     class_names: tuple[str, ...] = ()
     """Names of the classes, in the order of their numbers; empty for regression."""
     label_kind: LabelKind = "text"
@@ -31,6 +33,10 @@ class DataRecord(Spec):
     """Regression: mean of the training targets; the network predicts (target − mean) / std."""
     target_std: float = 1.0
     """Regression: standard deviation of the training targets."""
+    target_means: tuple[float, ...] = ()
+    """Regression with several targets: their means; target_mean and target_std are not used then."""
+    target_stds: tuple[float, ...] = ()
+    """Regression with several targets: their standard deviations."""
     full_scale: float = 1.0
     """The raw input value that `scale` maps to 1."""
     pixels: Literal["uint8", "float32"] | None = None
@@ -53,4 +59,16 @@ class DataRecord(Spec):
     @property
     def outputs(self) -> int:
         """Number of outputs of the network for a sample."""
-        return len(self.class_names) if self.task == "classification" else 1
+        if self.task == "classification":
+            return len(self.class_names)
+        return len(self.target_means) or 1
+
+    @property
+    def target_scale(self) -> tuple[Any, Any]:
+        """Mean and standard deviation of the target; tuples for several targets."""
+        return (self.target_means, self.target_stds) if self.target_means else (self.target_mean, self.target_std)
+
+    @property
+    def network_shape(self) -> tuple[int, ...]:
+        """Shape of one sample as the network gets it."""
+        return self.prepared_shape or self.input_shape

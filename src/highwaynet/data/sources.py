@@ -51,12 +51,13 @@ class Source:
     """Type of the class labels in the data."""
 
     def fingerprint(self) -> str:
-        """Return a checksum of all targets, in order, and of up to 64 evenly spaced inputs of each part."""
+        """Return a checksum of all targets and weights, in order, and of up to 64 evenly spaced inputs of each part."""
         found = hashlib.sha256()
         for part in (self.samples, self.test):
             if part is not None:
                 found.update(np.ascontiguousarray(part.targets).tobytes())
                 found.update(np.ascontiguousarray(part.inputs[_spread(len(part))]).tobytes())
+                found.update(b"" if part.weights is None else np.ascontiguousarray(part.weights).tobytes())
         for column in self.table.columns if self.table else ():
             found.update(f"{column.name}: {column.values[_spread(len(self.samples))].tolist()}".encode())
         return found.hexdigest()

@@ -66,15 +66,18 @@ class DataSpec(Spec):
     """Share of the training samples that is kept for validation, drawn class by class. By default 0.1 for digits and for your own data,
     and 0 for the other data sets: the paper trains on everything."""
 
-    test: Annotated[float, Field(gt=0, le=0.5)] | None = None
-    """Share of your own data that is kept for testing, if they have no test part (default 0.2)."""
+    test: Annotated[float, Field(ge=0, le=0.5)] | None = None
+    """Share of your own data that is kept for testing, if they have no test part (default 0.2); 0 trains on all of them."""
 
     split_seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of these draws. It is independent of the run's seed, so that runs with different seeds use the same division."""
 
     preprocessing: Annotated[tuple[Step, ...], Field(strict=False)] | None = None
-    """Preprocessing steps, in order: scale, standardise, gcn, mean-image, zca. By default scale for images and standardise for arrays of
-    features; tables have their own rule."""
+    """Preprocessing steps, in order: scale, standardise, gcn, mean-image, zca, piecewise. By default scale for images and standardise for
+    arrays of features; tables have their own rule. The recipe table uses piecewise."""
+
+    bins: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """piecewise: largest number of bins of a feature (default 16)."""
 
     @property
     def title(self) -> str:

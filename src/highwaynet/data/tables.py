@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from pydantic import Field, ValidationError, field_validator
 
 from highwaynet.base.errors import InputError
@@ -152,12 +152,13 @@ class TableEncoder:
     left_out: tuple[LeftOut, ...] = ()
 
     @classmethod
-    def fit(cls, train: Table, found: Sequence[Recognised] | None = None) -> "TableEncoder":
+    def fit(cls, train: Table, found: Sequence[Recognised] | None = None, weights: NDArray[np.float64] | None = None) -> "TableEncoder":
         """Learn the rules from training rows without the target.
 
         Args:
             train: The training rows.
             found: What each of their columns is, from `recognise`; by default numbers, or else categories, and all of them are used.
+            weights: How much each row counts in means and standard deviations; by default all count alike.
 
         Raises:
             InputError: If no column is left, or one has over 1000 categories or values that are too large.
@@ -167,7 +168,8 @@ class TableEncoder:
         columns = [column.retyped() for column in train.columns]
         if found is None:
             found = [Recognised(column.name, column.kind, "no values" if column.missing().all() else None) for column in columns]
-        rules = [_fitted(column, seen, train.source) for column, seen in zip(columns, found, strict=True) if seen.reason is None]
+        used = [(column, seen) for column, seen in zip(columns, found, strict=True) if seen.reason is None]
+        rules = [_fitted(column, seen, train.source, weights) for column, seen in used]
         left_out = tuple(LeftOut(name=seen.name, kind=seen.kind, reason=seen.reason) for seen in found if seen.reason is not None)
         if not rules:
             why = ", ".join(f"{shown(column.name)} ({column.reason})" for column in left_out[:5]) + (", …" if len(left_out) > 5 else "")
@@ -181,20 +183,23 @@ class TableEncoder:
         """The name of each feature."""
         return tuple(name for rule in self.rules for name in rule.features)
 
-    def encode(self, table: Table, *, lenient: bool = False, bad: dict[int, str] | None = None) -> NDArray[np.float32]:
+    def encode(
+        self, table: Table, *, lenient: bool = False, bad: dict[int, str] | None = None, dtype: DTypeLike = np.float32
+    ) -> NDArray[Any]:
         """Return features (rows, features); ignores columns that training did not have, or did not use.
 
         Args:
             table: The rows.
             lenient: Whether cells that are no numbers or dates, in columns that were in training, count as missing.
             bad: Gets a sentence for each row, counted from 0, that cannot be encoded; by default, the first one raises InputError.
+            dtype: Type of the features, float32 or float64.
 
         Raises:
             InputError: If a column is missing or, unless `lenient`, has texts where the training data had numbers or dates.
         """
         if (size := table.rows * len(self.feature_names)) > MOST_ENCODED:
             raise too_large(table.source, f"{size:,} numbers after encoding", MOST_ENCODED)
-        features = np.zeros((table.rows, len(self.feature_names)), np.float32)
+        features = np.zeros((table.rows, len(self.feature_names)), dtype)
         start, columns = 0, {column.name: column for column in table.columns}
         for rule in self.rules:
             if (column := columns.get(rule.name)) is None:
@@ -259,7 +264,7 @@ class TableEncoder:
         return cls(stored.columns, stored.left_out)
 
 
-def _fitted(column: Column, seen: Recognised, source: str) -> ColumnRule:
+def _fitted(column: Column, seen: Recognised, source: str, weights: NDArray[np.float64] | None) -> ColumnRule:
     where, present = f"{source}: the column {shown(column.name)}", column.values[~column.missing()]
     gaps = len(present) < len(column.values)
     if column.kind == "category" and seen.form is None:
@@ -272,7 +277,12 @@ def _fitted(column: Column, seen: Recognised, source: str) -> ColumnRule:
     if seen.form is not None:
         present = np.array([days_in(text, seen.form) for text in present], dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, std = float(present.mean()), float(present.std()) or 1.0
+        if weights is None:
+            mean, std = float(present.mean()), float(present.std()) or 1.0
+        else:
+            counts = weights[~column.missing()]
+            mean = float(np.average(present, weights=counts))
+            std = math.sqrt(np.average((present - mean) ** 2, weights=counts)) or 1.0
     if present.min() == present.max():  # with rounding, the deviation of equal values may not be 0
         mean, std = float(present[0]), 1.0
     if not math.isfinite(std):
@@ -310,9 +320,11 @@ def _unexpected(rule: _NumberRule | _DateRule, column: Column, row: int, value: 
     return f"{where}: {shown(cell)} where the training data had {rule.kind}s{form}"
 
 
-def _standardised(rule: _NumberRule | _DateRule, values: NDArray[np.float64]) -> NDArray[np.float32]:
+def _standardised(rule: _NumberRule | _DateRule, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return standardised values, infinite if float32 cannot hold them."""
     with np.errstate(over="ignore"):
-        scaled: NDArray[np.float32] = np.where(np.isnan(values), 0.0, (values - rule.mean) / rule.std).astype(np.float32)
+        scaled: NDArray[np.float64] = np.where(np.isnan(values), 0.0, (values - rule.mean) / rule.std)
+        scaled[np.isinf(scaled.astype(np.float32))] = np.inf
     return scaled
 
 

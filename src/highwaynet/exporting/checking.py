@@ -30,7 +30,8 @@ def _difference(model: TrainedModel, answer: Answer, name: str, count: int, tole
     found = answer(samples.given)
     if model.data.task == "regression":
         own = model.predict(samples.own)
-        scale = np.asarray(model.data.target_std) + np.abs(own - np.asarray(model.data.target_mean))
+        mean, std = map(np.asarray, model.data.target_scale)
+        scale = std + np.abs(own - mean)
         difference = float((np.abs(found["prediction"] - own) / scale).max())
     else:
         own = model.predict_proba(samples.own)

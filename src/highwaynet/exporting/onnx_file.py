@@ -57,7 +57,7 @@ def _write_classes(model: TrainedModel, graph: OnnxGraph, logits: str) -> None:
 
 def _write_number(model: TrainedModel, graph: OnnxGraph, outputs: str) -> None:
     """Add the output `prediction`, float64 in the unit of the target: (batch,), or (batch, targets) if there are several."""
-    std, mean = (np.asarray(value, np.float64) for value in (model.data.target_std, model.data.target_mean))
+    mean, std = (np.asarray(value, np.float64) for value in model.data.target_scale)
     number = graph.add("Add", graph.add("Mul", graph.cast(outputs, "float64"), std), mean)
     if model.data.outputs == 1:
         number = graph.add("Squeeze", number, np.array([1]))

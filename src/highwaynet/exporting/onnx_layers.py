@@ -15,6 +15,7 @@ from highwaynet.layers.conv_residual import ConvResidual
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
+from highwaynet.layers.depth_lstm import DepthLSTM
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
 from highwaynet.layers.names import Activation
@@ -110,6 +111,20 @@ def _(module: DenseHighway, graph: OnnxGraph, place: Value) -> Value:
         parts = zip(weights.split(module.width), biases.split(module.width), strict=True)
         h, *gates = (_dense(graph, x, *part, "sigmoid" if gate else module.activation) for gate, part in enumerate(parts))
         x = _mixed(graph, x, h, *gates)
+    return x, shape
+
+
+@write_module.register
+def _(module: DepthLSTM, graph: OnnxGraph, place: Value) -> Value:
+    x, shape = place
+    cell = x
+    for number, (weights, biases) in enumerate(zip(module.weight.unbind(), module.bias.unbind(), strict=True), start=1):
+        if number in module.closed_layers:
+            continue
+        parts = zip(weights.split(module.width), biases.split(module.width), strict=True)
+        g, i, f, o = (_dense(graph, x, *part, "sigmoid" if gate else module.activation) for gate, part in enumerate(parts))
+        cell = _mixed(graph, cell, g, i, f)
+        x = graph.add("Mul", o, _activated(graph, cell, module.activation))
     return x, shape
 
 

@@ -45,7 +45,7 @@ class Answering(nn.Module):
         outputs: Tensor = self.network(self.preprocessing.apply(raw).to(self.dtype))
         if self.record.task == "classification":
             return {"probabilities": outputs.softmax(1), "number": outputs.argmax(1)}
-        std, mean = (torch.tensor(value, dtype=torch.float64) for value in (self.record.target_std, self.record.target_mean))
+        mean, std = (torch.tensor(value, dtype=torch.float64) for value in self.record.target_scale)
         return {"prediction": (outputs if self.record.outputs > 1 else outputs[:, 0]).double() * std + mean}
 
 

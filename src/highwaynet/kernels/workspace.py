@@ -6,6 +6,7 @@ computing it, and the C library returns such blocks to the system each time they
 
 import mmap
 import weakref
+from contextlib import suppress
 from threading import Lock
 
 import torch
@@ -21,8 +22,10 @@ class _Block:
     """Memory of the process, and the view of it that a tensor holds as long as it lives."""
 
     def __init__(self, size: int) -> None:
-        self.memory = mmap.mmap(-1, size)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
+        # Private, unlike the default: a forked process must not write into the memory of its parent. Windows has no forks.
+        private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+        self.memory = mmap.mmap(-1, size, **private)
+        with suppress(AttributeError, OSError):  # not every system has large pages
             self.memory.madvise(mmap.MADV_HUGEPAGE)
         self._view: weakref.ref[memoryview] | None = None
 

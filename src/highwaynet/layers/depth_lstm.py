@@ -20,6 +20,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from highwaynet.layers.activations import activation_function
+from highwaynet.layers.checks import check_sizes
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
@@ -81,6 +82,7 @@ class DepthLSTM(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
+        check_sizes(width=width)
         self.width, self.activation, self.init, self.init_std = width, activation, init, init_std
         self.start_gate_bias = resolve_gate_bias(gate_bias, layers if depth is None else depth)
         self.closed_layers = frozenset()

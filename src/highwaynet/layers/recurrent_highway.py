@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from highwaynet.kernels.recurrent import can_recur, recurrent_inside, run_recurrent
 from highwaynet.layers.activations import activation_function
+from highwaynet.layers.checks import check_sizes
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.gate_bias import resolve_gate_bias
 from highwaynet.layers.gates import mix
@@ -92,9 +93,7 @@ class RecurrentHighway(nn.Module):
         super().__init__()
         if carry not in {"coupled", "independent"}:
             raise ValueError(f"unknown carry {carry!r}: choose coupled or independent")
-        for name, size in (("in_features", in_features), ("depth", depth)):
-            if size < 1:
-                raise ValueError(f"{name} = {size}: must be at least 1")
+        check_sizes(in_features=in_features, width=width, depth=depth)
         parts = 2 if carry == "coupled" else 3
         self.in_features, self.width, self.batch_first = in_features, width, batch_first
         self.activation, self.carry, self.init_range = activation, carry, init_range

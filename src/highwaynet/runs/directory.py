@@ -107,7 +107,7 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self.check_free(self.path, overwrite=overwrite, resume=True)  # another process may have started a run meanwhile
-            self._remove_own_files()
+            self.remove_files()
         except OSError as error:
             raise cannot("create", self.path, error) from error
         # The spec is written first: with it, the folder is a run directory, which can be overwritten, whatever happens next.
@@ -133,7 +133,7 @@ class RunDirectory:
             if earlier._lock.attempt():
                 try:
                     with suppress(OSError):  # what is left is not part of the run
-                        earlier._remove_own_files()
+                        earlier.remove_files()
                         clear_aside(path, self.path)
                 finally:
                     earlier.unlock()
@@ -184,7 +184,8 @@ class RunDirectory:
     def _analysis(self) -> Path:
         return self.path / ANALYSIS
 
-    def _remove_own_files(self) -> None:
+    def remove_files(self) -> None:
+        """Remove the files of a run in this folder; other files stay."""
         # The spec is removed last: as long as it exists, the folder is a run directory, which can be overwritten.
         self.checkpoints.remove_all()
         own = list(records_in(self._analysis))
@@ -363,7 +364,7 @@ class RunDirectory:
         if self.has_plan:
             return parsed(Plan, read_text(self.path / PLAN), str(self.path / PLAN))
         known = data or self.load_preparation().record
-        return plan_of(self.read_spec().network, known.input_shape, known.outputs)
+        return plan_of(self.read_spec().network, known.network_shape, known.outputs)
 
     def fingerprint(self, checkpoint: Kept | None = None) -> str:
         """Return a checksum of spec, plan, preparation and weights; records store it, so that outdated ones are detected."""

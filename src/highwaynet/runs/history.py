@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, read_bytes
+from highwaynet.base.files import cannot, read_bytes, sync
 from highwaynet.base.specs import parsed
 from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.seals import Seal, read_seals, write_seals
@@ -73,7 +73,7 @@ def _seal(folder: Path, lengths: Mapping[str, int]) -> None:
 def _synced_size(path: Path) -> int:
     try:
         with path.open("rb+") as stream:
-            os.fsync(stream.fileno())
+            sync(stream.fileno())
             return os.fstat(stream.fileno()).st_size
     except FileNotFoundError:
         return 0

@@ -31,18 +31,21 @@ def load_start(run: RunDirectory, data: DataRecord) -> Network:
     return start_network(run.read_spec(), run.load_plan(data), weights)
 
 
-def load_network(run: RunDirectory, checkpoint: Kept | None = None, *, data: DataRecord | None = None) -> Network:
+def load_network(run: RunDirectory, checkpoint: Kept | None = None, *, data: DataRecord | None = None, exact: bool = False) -> Network:
     """Load the trained network of a run, in evaluation mode; raises InputError if the directory is damaged.
 
     Args:
         run: The run.
         checkpoint: Which weights, "final" or "best"; by default final.
         data: The record of the run's preparation, if the caller has already read it.
+        exact: Whether the network of a run with float64 weights keeps them; by default it computes in float32.
     """
     name = checkpoint or run.answer
     plan = run.load_plan(data)
     weights = run.checkpoints.load(run.resolve(name))[0]  # before the network is built, because it checks that the plan belongs to the run
     network = build_plan(plan, generator=torch.Generator())
+    if exact:
+        network = network.to(next(iter(weights.values())).dtype)
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:

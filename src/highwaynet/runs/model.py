@@ -126,7 +126,9 @@ class TrainedModel:
     def _batch(self, raw: Tensor) -> Tensor:
         if not torch.isfinite(raw).all():
             raise InputError("inputs: a value is not a finite number; repair or remove its row")
-        outputs: Tensor = self.network(self.preparation.preprocessing.apply(raw))
+        dtype = next(self.network.parameters()).dtype
+        exact = raw.dtype is torch.float64 and dtype is not torch.float64  # training had float32 inputs
+        outputs: Tensor = self.network(self.preparation.preprocessing.apply(raw.float() if exact else raw).to(dtype))
         return outputs
 
     def _rows(self, inputs: Any) -> NDArray[np.float32]:
@@ -218,7 +220,9 @@ class TrainedModel:
         if self.data.task == "classification":
             labels: NDArray[Any] = self.classes[outputs.argmax(1).numpy()]
             return labels
-        numbers: NDArray[Any] = outputs[:, 0].double().numpy() * self.data.target_std + self.data.target_mean
+        found = outputs.double().numpy()
+        mean, std = map(np.asarray, self.data.target_scale)
+        numbers: NDArray[Any] = (found if found.shape[1] > 1 else found[:, 0]) * std + mean
         return numbers
 
 

@@ -6,6 +6,7 @@ shape if `--epochs` is smaller.
 paper      settings of the network's own paper
 released   settings of the authors' released files, with their factors for biases and the last layer
 quick      warm-up and one cycle, for tens of epochs on a CPU
+table      AdamW, one cycle and an average of the weights, for tables and arrays of features
 """
 
 from dataclasses import dataclass, field, replace
@@ -74,9 +75,26 @@ def _quick(learning_rate: float, epochs: int, *, batch_size: int = 100, source: 
     )
 
 
+_TABLE = Recipe(
+    "ours; chosen by benchmarks/table_study.py",
+    {
+        "optimiser": "adamw",
+        "momentum": 0.9,
+        "batch_size": 256,
+        "epochs": 100,
+        "learning_rate": 0.006,
+        "weight_decay": 0.5,
+        "bias_decay": 0.0,
+        "schedule": "one-cycle",
+        "warm_up": 0.02,
+        "weight_average": 0.99,
+    },
+)
+
+
 def _dense(learning_rate: float, source: str) -> dict[str, Recipe]:
     paper = {"epochs": 400, "batch_size": 128, "learning_rate": learning_rate, "momentum": 0.9, "schedule": "exponential", "decay": 0.93}
-    return {"paper": Recipe(source, paper)}
+    return {"paper": Recipe(source, paper), "table": _TABLE}
 
 
 _HIGHWAY_CIFAR = {

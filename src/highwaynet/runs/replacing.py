@@ -41,7 +41,7 @@ def clear_aside(aside: Path, path: Path) -> None:
 
 def earlier_runs(path: Path) -> list[Path]:
     """Return the run directories that were set aside for a run and are still there."""
-    found = []
+    found: list[Path] = []
     for candidate in _candidates(path):
         if not candidate.is_dir():
             return found

@@ -3,11 +3,13 @@
 Only settings that the user left out are filled in. The rules were chosen by `benchmarks/first_try.py`.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.glance import Glance, glance
+from highwaynet.data.names import Kind, Step
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.presets import PRESETS
 
@@ -23,8 +25,25 @@ EPOCHS = (15, 100)
 FEW = 3_000
 """With fewer images, a convolutional network gets dropout and label smoothing."""
 SMOOTHING = 0.1
-SHALLOW = {500: 5, 2_000: 10, 10_000: 20}
-"""Depth of dense networks for fewer than this many samples; with more the usual depth."""
+TABLE = "table"
+"""The recipe for tables and arrays of features; the numbers below were chosen by `benchmarks/table_study.py`."""
+TABLE_NETWORK: dict[str, Any] = {"depth": 4, "width": 64, "activation": "relu"}
+TABLE_EPOCHS = (20, 40)
+"""Fewest and most epochs for tables."""
+TABLE_STEPS = 2_000
+"""About this many steps for tables, if the bounds of epochs allow it."""
+BINS, ROWS_OF_A_BIN = (8, 48), 100
+"""Fewest and most bins of a number; between them one for each hundred rows."""
+AVERAGED = 0.05
+"""Weights are averaged over about this share of the steps, at most over 100 steps."""
+BATCHES = (64, 256)
+"""Smallest and largest batch for tables."""
+SMALL = 100
+"""Fewer rows are trained by another rule: all in each step, in float64, without dropout and validation part, so that the result does not
+depend on the order of the rows, and a row with weight 2 counts like two rows."""
+SMALL_TRAINING: dict[str, Any] = {"batch_size": SMALL, "epochs": 200, "weight_average": 0.9, "precision": "float64", "patience": None}
+SCALED: dict[Kind, tuple[Step, ...]] = {"features": ("standardise",), "table": ()}
+"""Preprocessing of small tables; that of others adds bins. The encoder of a table standardises its numbers."""
 PATIENCE = 10
 ORIENTED = frozenset({"left", "right", "l", "r"})
 """Classes with such names, and single characters, are not mirrored."""
@@ -44,7 +63,7 @@ def suited_values(values: Mapping[str, Any], seen: Glance) -> tuple[dict[str, An
     """
     given: Sections = {name: {key: value for key, value in (values.get(name) or {}).items() if value is not None} for name in SECTIONS}
     chosen, notes = (_for_images if seen.kind == "images" else _for_rows)(given, seen)
-    has_validation = given["data"].get("validation", DataSpec(name="memory").validation) > 0
+    has_validation = (chosen["data"] | given["data"]).get("validation", DataSpec(name="memory").validation) > 0
     if has_validation and "patience" not in given["training"] and "patience" not in chosen["training"]:
         chosen["training"]["patience"] = PATIENCE
         notes.append(f"stops after {PATIENCE} epochs without a lower validation loss (--patience); the best epoch counts")
@@ -138,11 +157,35 @@ def _has_direction(classes: tuple[str, ...]) -> bool:
 
 
 def _for_rows(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
+    """Choose the recipe `table` for tables and arrays of features, with a network and a budget that suit the number of rows."""
     chosen: Sections = {name: {} for name in SECTIONS}
-    if {"name", "depth"} & set(given["network"]):
+    network, training = given["network"], given["training"]
+    if training.get("recipe") not in {None, TABLE} or not str(network.get("name", "fc-")).startswith("fc-"):
         return chosen, []
-    depth = next((depth for most, depth in SHALLOW.items() if seen.samples < most), None)
-    if depth is None:
-        return chosen, ["network fc-highway with 50 layers; choose others with --network and --depth"]
-    chosen["network"] = {"depth": depth}
-    return chosen, [f"network fc-highway with {depth} layers, because there are only {seen.samples:,} rows; choose others with --depth"]
+    chosen["training"]["recipe"] = TABLE
+    depth, width = (network.get(name, TABLE_NETWORK[name]) for name in ("depth", "width"))
+    chosen["network"] |= TABLE_NETWORK
+    if seen.samples < SMALL:
+        chosen["training"] |= SMALL_TRAINING
+        chosen["data"] |= {"validation": 0.0, "preprocessing": SCALED[seen.kind]}
+        why = f"all {seen.samples:,} rows in each step, in float64, without a validation part"
+    else:
+        left = 1 - given["data"].get("test", 0.2)
+        rows = round(seen.samples * left * (1 - given["data"].get("validation", 0.1)))
+        if "preprocessing" not in given["data"]:
+            chosen["data"] |= {
+                "preprocessing": (*SCALED[seen.kind], "piecewise"),
+                "bins": max(BINS[0], min(BINS[1], rows // ROWS_OF_A_BIN)),
+            }
+        batch = training.get("batch_size") or _batch_size(rows)
+        epochs = max(TABLE_EPOCHS[0], min(TABLE_EPOCHS[1], math.ceil(TABLE_STEPS * batch / max(1, rows))))
+        chosen["training"] |= {"batch_size": batch, "epochs": epochs}
+        steps = training.get("epochs", epochs) * math.ceil(max(1, rows) / batch)
+        chosen["training"]["weight_average"] = round(1 - 1 / max(2.0, min(AVERAGED * steps, 100.0)), 4)
+        why = f"{batch} rows in a step, {training.get('epochs', epochs)} epochs at most (--epochs)"
+    return chosen, [f"recipe {TABLE}: fc-highway with {depth} layers of {width} units (--depth, --width), {why}"]
+
+
+def _batch_size(rows: int) -> int:
+    """Return a power of two, so that an epoch has about 60 steps if the bounds allow it."""
+    return max(BATCHES[0], min(BATCHES[1], 1 << max(0, round(math.log2(max(1, rows / 60))))))

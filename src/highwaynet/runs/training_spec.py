@@ -101,9 +101,9 @@ class TrainingSpec(Spec):
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Classification: share of each target that is spread evenly over all classes. Losses in the history are without it."""
 
-    class_weight: Literal["balanced"] | None = None
+    class_weight: Literal["balanced"] | Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False)] | None = None
     """Classification: balanced weights the loss of each sample by n / (classes · n_class), counted over the training samples, so that all
-    classes count alike. Losses in the history are without it."""
+    classes count alike; numbers are the weights of the classes, in order. Losses in the history are without it."""
 
     weight_average: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Keep an exponential moving average of the weights, updated after every step: this share of the average stays, for instance 0.999.

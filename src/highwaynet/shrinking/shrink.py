@@ -329,7 +329,7 @@ class _Work:
     def tested(self, candidate: Candidate) -> Candidate:
         """Return the candidate with its score on the test samples."""
         network = load_network(RunDirectory.open(Path(candidate.run)))
-        return candidate.model_copy(update={"test": evaluate(network, self._job.study.data.test)})
+        return candidate.model_copy(update={"test": evaluate(network, self._job.study.data.part("test"))})
 
 
 def _count(path: Path, layers: int) -> int:

@@ -115,7 +115,7 @@ class Care:
         """Build the error that says when the run diverged, which layer was first, and what to try."""
         fitting, training, state = self._fitting, self._fitting.training, self._fitting.state
         first = (step - 1) % fitting.steps_per_epoch
-        inputs, targets = next(fitting.batches(state.epoch + 1, first=first, whole=True))
+        inputs, targets, _ = next(fitting.batches(state.epoch + 1, first=first, whole=True))
         fitting.seed_step(step - 1, None)
         with fitting.computing.autocast(), fitting.layer_drop.at(step - 1):
             cause = find_cause(fitting.network, fitting.computing.place(inputs, targets)[0])

@@ -25,6 +25,8 @@ MUST_AGREE = {
     "class_names": "list of classes",
     "target_mean": "mean of targets",
     "target_std": "scale of targets",
+    "target_means": "means of targets",
+    "target_stds": "scales of targets",
 }
 """Fields of the data's record in which a run and its teacher must agree, and their names in messages."""
 

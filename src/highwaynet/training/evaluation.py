@@ -47,10 +47,12 @@ def evaluate(network: nn.Module, split: Split, world: World = ALONE, objective: 
     weights = next(network.parameters())
     mine = replace(split, rows=split.rows.tensor_split(world.size)[world.rank])
     with evaluating(network, objective):
-        for inputs, targets in mine.batches(EVALUATION_BATCH):
-            there = targets.to(weights.device)
-            found = objective.assess(network, Batch(inputs.to(weights), there))
-            tally.add(found.loss, found.outputs, there)
+        given = None if mine.weights is None else mine.weights[mine.rows].split(EVALUATION_BATCH)
+        for number, (inputs, targets) in enumerate(mine.batches(EVALUATION_BATCH)):
+            there = targets.to(weights.device, weights.dtype if targets.is_floating_point() else None)
+            own = None if given is None else given[number].to(weights.device)
+            found = objective.assess(network, Batch(inputs.to(weights), there, weights=own))
+            tally.add(found.loss, found.outputs, there, own)
     return tally.score(world)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
 from highwaynet.base.randomness import generator_for, seed_for
 from highwaynet.base.share import Share
@@ -20,7 +20,7 @@ from highwaynet.training.distribution import World
 from highwaynet.training.layer_drop import LayerDrop
 from highwaynet.training.limits import NormLimits
 from highwaynet.training.objective import Batch, BatchLoss, Objective
-from highwaynet.training.optimiser import make_optimiser
+from highwaynet.training.optimiser import ThinAverage, make_optimiser
 from highwaynet.training.saving import Saver
 from highwaynet.training.schedule import learning_rate
 from highwaynet.training.setup import SetUp
@@ -65,7 +65,7 @@ class Fitting:
     def _average(self) -> AveragedModel | None:
         """The average of the weights and of the statistics of batch norm; after the first step it is equal to them."""
         share = self.training.weight_average
-        return None if share is None else AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(share), use_buffers=True)
+        return None if share is None else ThinAverage(self.network, share)
 
     def _wrapped(self) -> nn.Module:
         """Wrap network and objective for training: compile if asked, and average gradients over processes."""
@@ -80,10 +80,10 @@ class Fitting:
         unused = self.job.objective_start is not None or self.layer_drop.is_active
         return DistributedDataParallel(step, device_ids=None if device.index is None else [device.index], find_unused_parameters=unused)
 
-    def forward(self, inputs: Tensor, targets: Tensor) -> BatchLoss:
+    def forward(self, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> BatchLoss:
         """Compute outputs, loss and minimised value for this process's share of a batch."""
         with self.computing.autocast():
-            found: BatchLoss = self._forward(inputs, targets, self.state.step / self.steps)
+            found: BatchLoss = self._forward(inputs, targets, self.state.step / self.steps, weights)
         return found
 
     def factor(self, share: Share, targets: Tensor) -> float:
@@ -93,14 +93,21 @@ class Fitting:
         mine = self._class_weight[targets].sum() if share.weight else self._class_weight.new_zeros(())
         return float(self.world.size * mine / self.world.total(mine))
 
-    def batches(self, epoch: int, *, first: int = 0, whole: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+    def batches(self, epoch: int, *, first: int = 0, whole: bool = False) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
         """Iterate over this process's shares of an epoch's batches, from number `first` on; with `whole`, over whole batches.
 
-        Order and augmentation depend only on the seed and the epoch.
+        Each has inputs, targets, and the weights of the samples if they have any, 1 on average over the training samples. Order and
+        augmentation depend only on the seed and the epoch.
         """
-        order = torch.randperm(len(self.data.train), generator=generator_for(self.spec.seed, "permutation", epoch))
+        train, size = self.data.train, self.training.batch_size
+        order = torch.randperm(len(train), generator=generator_for(self.spec.seed, "permutation", epoch))
         share_of = Share.of if whole else self.world.share
-        return self.data.train.batches(self.training.batch_size, order, self._augment(epoch), first=first, share_of=share_of)
+        batches = train.batches(size, order, self._augment(epoch), first=first, share_of=share_of)
+        if train.weights is None:
+            return ((inputs, targets, None) for inputs, targets in batches)
+        mine = train.weights[train.rows]
+        weights = (mine / mine.mean())[order][first * size :].split(size)
+        return ((*batch, share_of(len(own)).cut(own)) for batch, own in zip(batches, weights, strict=True))
 
     def _augment(self, epoch: int) -> Augment | None:
         """The augmentation of an epoch: its randomness depends only on the run's seed, the epoch and the batch."""
@@ -123,7 +130,9 @@ class Fitting:
         Dropout draws for the whole batch and uses the part for `share`, so that the number of processes does not matter.
         """
         if self._dropouts or self.job.objective_start is not None:
-            torch.manual_seed(seed_for(self.spec.seed, "dropout", step))
+            # torch.manual_seed prepares the seeds of devices that are absent, which takes longer than the step of a small network.
+            on_cpu = self.computing.device.type == "cpu"
+            (torch.default_generator.manual_seed if on_cpu else torch.manual_seed)(seed_for(self.spec.seed, "dropout", step))
             for dropout in self._dropouts:
                 dropout.share = share
 
@@ -135,6 +144,6 @@ class _Step(nn.Module):
         super().__init__()
         self.network, self.objective = network, objective
 
-    def forward(self, inputs: Tensor, targets: Tensor, progress: float) -> BatchLoss:
-        found: BatchLoss = self.objective(self.network, Batch(inputs, targets, progress))
+    def forward(self, inputs: Tensor, targets: Tensor, progress: float, weights: Tensor | None) -> BatchLoss:
+        found: BatchLoss = self.objective(self.network, Batch(inputs, targets, progress, weights))
         return found

@@ -167,7 +167,7 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
     state, world, number = fitting.state, fitting.world, fitting.state.epoch + 1
     fitting.network.train()
     care.begin_epoch()
-    for inputs, targets in fitting.batches(number, first=state.batch):  # this process's share of each batch
+    for inputs, targets, weights in fitting.batches(number, first=state.batch):  # this process's share of each batch
         samples = fitting.batch_size(state.batch)
         share = world.share(samples)
         set_learning_rate(state.optimiser, fitting.rate(state.step))
@@ -175,7 +175,7 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
 
         inputs, targets = fitting.computing.place(inputs, targets)  # noqa: PLW2901
         with fitting.layer_drop.at(state.step):
-            outputs, loss, minimised = fitting.forward(inputs, targets)
+            outputs, loss, minimised = fitting.forward(inputs, targets, weights)
             if world.size > 1:
                 minimised = minimised * fitting.factor(share, targets)  # the processes' gradients are averaged
             state.optimiser.zero_grad()
@@ -191,7 +191,7 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
             state.average.update_parameters(fitting.network)
 
         if share.weight:
-            state.tally.add(loss, outputs, targets)
+            state.tally.add(loss, outputs, targets, weights)
         state.step += 1
         state.batch += 1
         watcher.step(samples)

@@ -18,7 +18,7 @@ class Tally:
 
     Args:
         record: Describes the data: the task, and the scale of the target.
-        sums: Sums to continue from, as `sums()` returns them.
+        sums: Sums to continue from, as `sums()` returns them; those of older runs do not have the last one.
         squared_error: For regression, whether the loss is the mean squared error, from which RMSE and R² then follow.
         outputs: Whether there are outputs, from which metrics follow; otherwise only the loss is summed.
         variants: Number of networks; None means one, without an axis for it.
@@ -27,7 +27,7 @@ class Tally:
     def __init__(
         self,
         record: DataRecord,
-        sums: tuple[float, ...] = (0.0,) * 5,
+        sums: tuple[float, ...] = (0.0,) * 6,
         *,
         squared_error: bool = True,
         outputs: bool = True,
@@ -35,24 +35,34 @@ class Tally:
     ) -> None:
         self._record, self._squared_error, self._outputs = record, squared_error, outputs
         self._samples = int(sums[0])
+        self._weight = sums[5] if len(sums) > 5 else sums[0]  # Σ weights of the samples, their number if they have none
         # Σ loss; correct answers, or Σ squared errors if the loss is another one; Σ y and Σ y² of the targets
-        start = torch.tensor(sums[1:], dtype=torch.float64)
+        start = torch.tensor(sums[1:5], dtype=torch.float64)
         self._sums = start if variants is None else start.repeat(variants, 1)
 
-    def add(self, loss: Tensor, outputs: Tensor | None, targets: Tensor) -> None:
-        """Add a batch whose mean loss is `loss`."""
+    def add(self, loss: Tensor, outputs: Tensor | None, targets: Tensor, weights: Tensor | None = None) -> None:
+        """Add a batch whose mean loss is `loss`; `weights` are those of its samples."""
         self._samples += len(targets)
+        self._weight += len(targets) if weights is None else float(weights.sum())
         self._sums = self._sums.to(loss.device)
         self._sums[..., 0] += loss.detach().double() * len(targets)
         if outputs is None:
             return
+        mine = 1.0 if weights is None else weights.to(loss.device, torch.float64)
         if self._record.task == "classification":
-            self._sums[..., 1] += (outputs.detach().argmax(-1) == targets).sum(-1)
-        else:
-            exact = targets.double()
-            if not self._squared_error:
-                self._sums[..., 1] += (outputs.detach().squeeze(-1).double() - exact).square().sum(-1)
-            self._sums[..., 2:] += torch.stack([exact.sum(), exact.square().sum()])
+            right = outputs.detach().argmax(-1) == targets
+            self._sums[..., 1] += right.sum(-1) if weights is None else (right * mine).sum(-1)
+            return
+        exact, several = targets.double(), targets.dim() == 2
+        if not self._squared_error:
+            found = outputs.detach().double()
+            errors = ((found if several else found.squeeze(-1)) - exact).square()
+            self._sums[..., 1] += ((errors.mean(-1) if several else errors) * mine).sum(-1)
+        squares = exact.square()
+        if several:
+            exact, squares = exact.mean(1), squares.mean(1)
+        self._sums[..., 2] += (exact if weights is None else exact * mine).sum()
+        self._sums[..., 3] += (squares if weights is None else squares * mine).sum()
 
     @property
     def finite(self) -> bool:
@@ -60,9 +70,10 @@ class Tally:
         return bool(self._sums[..., 0].isfinite().all())
 
     def sums(self) -> Tensor:
-        """Return the number of samples and the four sums, (5,) or (variants, 5)."""
+        """Return the number of samples, the four sums and the sum of the weights, (6,) or (variants, 6)."""
         sums = self._sums.cpu()
-        return torch.cat([sums.new_full((*sums.shape[:-1], 1), self._samples), sums], dim=-1)
+        ends = [sums.new_full((*sums.shape[:-1], 1), value) for value in (self._samples, self._weight)]
+        return torch.cat([ends[0], sums, ends[1]], dim=-1)
 
     def score(self, world: World = ALONE) -> Score:
         """Compute mean loss and metrics so far, over all processes."""
@@ -73,8 +84,8 @@ class Tally:
         return [self._score(sums) for sums in self.sums().tolist()]
 
     def _score(self, sums: list[float]) -> Score:
-        samples, loss, correct, total, squares = sums
-        count = max(samples, 1)
+        samples, loss, correct, total, squares, weight = sums
+        count = weight or 1
         loss = loss / count
         if not self._outputs:
             return Score(loss=loss, samples=int(samples))
@@ -83,5 +94,7 @@ class Tally:
         error = loss if self._squared_error else correct / count
         variance = squares / count - (total / count) ** 2
         r2 = 1 - error / variance if variance > 1e-12 else 0.0
+        if self._record.target_stds:  # several targets have several units
+            return Score(loss=loss, r2=r2, samples=int(samples))
         rmse = math.sqrt(error) * self._record.target_std if error >= 0 else math.nan
         return Score(loss=loss, rmse=rmse, r2=r2, samples=int(samples))

@@ -21,9 +21,11 @@ class Batch(NamedTuple):
     inputs: Tensor
     """(samples, ...), preprocessed."""
     targets: Tensor
-    """(samples,): class numbers, or standardised numbers."""
+    """(samples,): class numbers, or standardised numbers; (samples, targets) for several numbers."""
     progress: float = 0.0
     """How much of the run is done, from 0 to 1."""
+    weights: Tensor | None = None
+    """(samples,): how much each sample counts, 1 on average over the training samples; None if all count alike."""
 
 
 class BatchLoss(NamedTuple):
@@ -84,18 +86,25 @@ class Objective(nn.Module):
 
     def measure(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the loss of outputs in the shape that networks give them: (samples, classes), or (samples, 1) for numbers."""
-        return self.loss(outputs.squeeze(1) if targets.is_floating_point() else outputs, targets)
+        return self.loss(outputs.squeeze(1) if targets.is_floating_point() and targets.dim() == 1 else outputs, targets)
+
+    def measure_weighted(self, outputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        """Return the mean of loss · weight over the samples; without weights, the same as `measure`."""
+        if weights is None:
+            return self.measure(outputs, targets)
+        one_by_one = torch.stack([self.measure(outputs[row : row + 1], targets[row : row + 1]) for row in range(len(targets))])
+        return (one_by_one * weights.to(one_by_one)).mean()
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """Return outputs, loss and minimised value for one step."""
         outputs = network(batch.inputs)
-        loss = self.measure(outputs, batch.targets)
+        loss = self.measure_weighted(outputs, batch.targets, batch.weights)
         return BatchLoss(outputs, loss, loss)
 
     def assess(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """Return outputs and loss for a batch of validation samples."""
         outputs = network(batch.inputs)
-        loss = self.measure(outputs, batch.targets)
+        loss = self.measure_weighted(outputs, batch.targets, batch.weights)
         return BatchLoss(outputs, loss, loss)
 
 
@@ -121,6 +130,8 @@ class Classification(Objective):
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """Return outputs and loss for one step; networks that have a fused cross-entropy compute it themselves."""
+        if batch.weights is not None:
+            return self._weighted(network, batch, batch.weights)
         weight = self.class_weight
         if self.label_smoothing or weight is not None:
             outputs = network(batch.inputs)
@@ -132,6 +143,21 @@ class Classification(Objective):
         outputs, loss = network(batch.inputs, targets=batch.targets)
         return BatchLoss(outputs, loss, loss)
 
+    def measure_weighted(self, outputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        """Return the mean of cross-entropy · weight over the samples."""
+        if weights is None or type(self).loss is not Classification.loss:
+            return super().measure_weighted(outputs, targets, weights)
+        return (F.cross_entropy(outputs, targets, reduction="none") * weights.to(outputs)).mean()
+
+    def _weighted(self, network: Callable[..., Any], batch: Batch, weights: Tensor) -> BatchLoss:
+        """The same for samples with weights: a class counts as much as its samples do, times its own weight."""
+        outputs = network(batch.inputs)
+        weights = weights.to(outputs)
+        both = weights if self.class_weight is None else weights * self.class_weight.to(outputs)[batch.targets]
+        losses = F.cross_entropy(outputs, batch.targets, reduction="none", label_smoothing=self.label_smoothing)
+        scale = 1 if self.class_weight is None else weights.sum() / both.sum().clamp(min=torch.finfo(both.dtype).tiny)
+        return BatchLoss(outputs, self.measure_weighted(outputs, batch.targets, weights), (losses * both).mean() * scale)
+
 
 class Regression(Objective):
     """Mean squared error: outputs (samples,), targets standardised numbers."""
@@ -139,6 +165,13 @@ class Regression(Objective):
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean squared error."""
         return F.mse_loss(outputs, targets)
+
+    def measure_weighted(self, outputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        """Return the mean of squared error · weight over the samples."""
+        if weights is None or type(self).loss is not Regression.loss:
+            return super().measure_weighted(outputs, targets, weights)
+        errors = (outputs.view_as(targets) - targets).square()
+        return ((errors if errors.dim() == 1 else errors.mean(1)) * weights.to(outputs)).mean()
 
 
 class Companions(Objective):

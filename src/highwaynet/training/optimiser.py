@@ -5,6 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from highwaynet.networks.network import Network
 from highwaynet.runs.optimisers import OPTIMISERS
@@ -76,6 +77,84 @@ class ThinSGD(torch.optim.SGD):
     step.hooked = True  # type: ignore[attr-defined]  # keeps torch from wrapping it with its hooks
 
 
+class ThinAdamW(torch.optim.AdamW):
+    """`torch.optim.AdamW` that calls the fused operator directly, as `ThinSGD` does."""
+
+    zero_grad = ThinSGD.zero_grad
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Update the parameters; torch's own `step` does the first update, which creates the moments."""
+        if self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
+            step: Any = torch.optim.AdamW.step
+            return (step if getattr(step, "hooked", False) else self.profile_hook_step(step))(self, closure)
+        if closure or not all(group["fused"] and self._is_under_way(group) for group in self.param_groups):
+            return super().step(closure)
+        for group in self.param_groups:
+            parameters = group["params"]
+            states = [self.state[parameter] for parameter in parameters]
+            steps = [state["step"] for state in states]
+            torch._foreach_add_(steps, 1)
+            torch._fused_adamw_(
+                parameters,
+                [parameter.grad for parameter in parameters],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],
+                steps,
+                amsgrad=False,
+                lr=group["lr"],
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
+                weight_decay=group["weight_decay"],
+                eps=group["eps"],
+                maximize=group["maximize"],
+                grad_scale=None,
+                found_inf=None,
+            )
+        return None
+
+    def _is_under_way(self, group: dict[str, Any]) -> bool:
+        """Whether all parameters have gradients and moments, on the CPU; loss scaling, for float16, is left to torch."""
+        if getattr(self, "grad_scale", None) is not None or getattr(self, "found_inf", None) is not None:
+            return False
+        return all(
+            parameter.grad is not None and parameter.device.type == "cpu" and "exp_avg" in self.state[parameter]
+            for parameter in group["params"]
+        )
+
+    step.hooked = True  # type: ignore[attr-defined]  # keeps torch from wrapping it with its hooks
+
+
+class ThinAverage(AveragedModel):
+    """Torch's moving average of weights and buffers, without looking for their names at every step.
+
+    Args:
+        network: The network.
+        share: How much of the average stays at a step.
+    """
+
+    def __init__(self, network: nn.Module, share: float) -> None:
+        super().__init__(network, multi_avg_fn=get_ema_multi_avg_fn(share), use_buffers=True)
+        self._share = share
+        self._pairs: tuple[nn.Module, list[torch.Tensor], list[torch.Tensor]] | None = None
+
+    @torch.no_grad()
+    def update_parameters(self, model: nn.Module) -> None:
+        """Update the average; torch's own function does the first update, which copies, and those of networks with buffers."""
+        if self._pairs is None or self._pairs[0] is not model:
+            mine, theirs = ([*one.parameters(), *one.buffers()] for one in (self.module, model))
+            plain = all(
+                a.dtype.is_floating_point and a.dtype == b.dtype and a.device == b.device for a, b in zip(mine, theirs, strict=True)
+            )
+            self._pairs = (model, mine, theirs) if plain else (model, [], [])
+        if not self._pairs[1] or self.n_averaged == 0:
+            super().update_parameters(model)
+            return
+        torch._foreach_lerp_(self._pairs[1], self._pairs[2], 1 - self._share)
+        self.n_averaged.add_(1)
+
+
 def make_optimiser(network: Network, training: TrainingSpec, objective: nn.Module | None = None) -> torch.optim.Optimizer:
     """Make the optimiser for a network and the parameters of its objective; `rate` of a group is the factor of its learning rate."""
     kinds = parameter_kinds(network)
@@ -114,7 +193,7 @@ def make_optimiser(network: Network, training: TrainingSpec, objective: nn.Modul
         case "rmsprop":
             return torch.optim.RMSprop(groups, lr=rate, alpha=smoothing, momentum=training.momentum)
         case "adamw":
-            return torch.optim.AdamW(groups, lr=rate, betas=(training.momentum, smoothing), fused=fused)
+            return ThinAdamW(groups, lr=rate, betas=(training.momentum, smoothing), fused=fused)
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:

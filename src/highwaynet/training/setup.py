@@ -99,7 +99,7 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     if world.leads and stored is None:
         origin.check_division(spec.data, data.preparation.record)
     record = data.preparation.record
-    plan = origin.plan or plan_of(spec.network, record.input_shape, record.outputs)
+    plan = origin.plan or plan_of(spec.network, record.network_shape, record.outputs)
     weights = None if origin.weights is None else decode(origin.weights, Path(START))
     spec, teacher = with_teacher(for_few_samples(spec, len(data.train)), data.preparation)
     environment = describe_environment() | {"processes": world.size}
@@ -185,14 +185,24 @@ def _objective(
     """Return the objective; for a user's objective, which is tried on two samples first, also its start state and its network."""
     record = data.preparation.record
     if given is None:
-        class_weight = balanced_weights(data.train.class_counts()) if spec.training.class_weight else None
         if spec.teacher is not None and spec.teacher.stage == "hints" and teacher is not None:
             hints = hints_for(spec, plan, teacher)
             return hints, {"objective_start": {name: tensor.clone() for name, tensor in hints.state_dict().items()}}
-        return distilled(objective_for(plan, record, spec.training, class_weight), spec, teacher), {}
+        return distilled(objective_for(plan, record, spec.training, _class_weight(spec, data)), spec, teacher), {}
     network = start_network(spec, plan, weights)
     state = rehearse(given, network, Batch(*next(data.train.head(2).batches(2))), record)
     return given, {"objective_start": state, "network": network}
+
+
+def _class_weight(spec: RunSpec, data: Dataset) -> Tensor | None:
+    """Return the weights of the classes, if they differ."""
+    match spec.training.class_weight:
+        case None:
+            return None
+        case "balanced":
+            return balanced_weights(data.train.class_counts())
+        case given:
+            return torch.tensor(given)
 
 
 def _stored_spec(path: Path, *, overwrite: bool, resume: bool) -> bytes:

@@ -11,6 +11,7 @@ from highwaynet.networks.description import describe_plan
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.recipes import find_recipe
 from highwaynet.runs.spec import RunSpec, with_training
+from highwaynet.runs.suited import TABLE
 from highwaynet.runs.training_spec import TrainingSpec
 
 STEPS = 20
@@ -25,6 +26,8 @@ def for_few_samples(spec: RunSpec, samples: int) -> RunSpec:
     training = spec.training
     if training.recipe is None:
         return with_training(spec, batch_size=samples) if samples < training.batch_size == TrainingSpec().batch_size else spec
+    if training.recipe == TABLE:
+        return with_training(spec, batch_size=min(samples, training.batch_size))
     usual = find_recipe(training.recipe, spec.network.name, spec.network.variant).training
     if training.batch_size != usual["batch_size"] or samples >= STEPS * training.batch_size:
         return spec
@@ -53,14 +56,14 @@ class SpecChecks:
         """Raise InputError if a spec and its data do not fit together."""
         data = self.data(spec)
         record = data.preparation.record
-        check_fit(for_few_samples(spec, len(data.train)), plan_of(spec.network, record.input_shape, record.outputs), data)
+        check_fit(for_few_samples(spec, len(data.train)), plan_of(spec.network, record.network_shape, record.outputs), data)
 
 
 def check_fit(spec: RunSpec, plan: Plan, data: Dataset, processes: int = 1) -> None:
     """Raise InputError if spec, network and data do not fit together."""
     training, record = spec.training, data.preparation.record
-    if (plan.input_shape, plan.outputs) != (record.input_shape, record.outputs):
-        takes, gives = "×".join(map(str, plan.input_shape)), "×".join(map(str, record.input_shape))
+    if (plan.input_shape, plan.outputs) != (record.network_shape, record.outputs):
+        takes, gives = "×".join(map(str, plan.input_shape)), "×".join(map(str, record.network_shape))
         raise InputError(
             f"the network takes samples of {takes} values and gives {plan.outputs} outputs; {data.name} has samples of {gives} values "
             f"and needs {record.outputs}: use data of the same form, or another network"
@@ -84,6 +87,9 @@ def check_fit(spec: RunSpec, plan: Plan, data: Dataset, processes: int = 1) -> N
         raise InputError(f"training.label_smoothing = {training.label_smoothing}: {data.name} has numbers to predict, not classes")
     if training.class_weight and record.task != "classification":
         raise InputError(f"training.class_weight = {training.class_weight!r}: {data.name} has numbers to predict, not classes; omit it")
+    if isinstance(training.class_weight, tuple) and len(training.class_weight) != record.outputs:
+        given = len(training.class_weight)
+        raise InputError(f"training.class_weight has {given} numbers: {data.name} has {record.outputs} classes; give one for each")
     if training.class_weight and spec.teacher is not None and processes > 1:
         raise InputError(
             f"training.class_weight = {training.class_weight!r}: with a teacher, this needs a single process; omit one of them"

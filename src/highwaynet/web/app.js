@@ -38,7 +38,7 @@ class App {
       document.getElementById(id).textContent = words;
     };
     write("title", `${networks.map((one) => one.title).join(" and ")}, trained on ${data}`);
-    const gated = networks.some((one) => one.rows.some((row) => row.kind === "highway"));
+    const gated = networks.some((one) => one.rows.some((row) => row.gated));
     const watch = `watch what happens in every layer${gated ? ": which gates open, and where it makes up its mind" : ""}`;
     const layers = `A trained network with ${networks[0].rows.length} layers runs inside this page.`;
     const one = `${layers} Give it an input and ${watch}. Then take layers away.`;
@@ -49,7 +49,7 @@ class App {
   }
 
   cards() {
-    const gated = this.views.find((view) => view.gated);
+    const gated = this.views.find((view) => view.rows.some((row) => row.kind === "highway")); // an LSTM cell mixes in another way
     const answers = this.views.map((view) => view.answerCard.element);
     if (gated) {
       this.gateCard = new GateCard();

@@ -54,6 +54,8 @@ def network_contents(study: Study, samples: int) -> Contents:
         InputError: If the network is too large for a page, or has layers that the page cannot compute.
     """
     network, weights = study.network, Weights()
+    if study.data.preparation.record.target_means:
+        raise InputError("the page shows one number for a sample, and the network predicts several; it cannot be explored")
     work = _check_size(study)
     steps = lowered(network, weights)
     preprocessing = preprocessing_steps(study.data.preparation.preprocessing, weights)
@@ -116,12 +118,14 @@ def network_rows(steps: Sequence[StepValues]) -> list[dict[str, Any]]:
         if step["head"] or ("w" not in step and step["op"] != "residual-conv"):
             continue
         kind = {"highway-conv": "highway", "residual-conv": "residual"}.get(step["op"], "plain")
-        kind = step["op"] if step["op"] in {"highway", "residual"} else kind
+        kind = step["op"] if step["op"] in {"highway", "residual", "lstm"} else kind
         kind = "maxout" if step.get("pieces", 1) > 1 else "affine" if step.get("affine") else kind
         number = step.get("number", None if closable else len(rows) + 1)
         step["row"] = len(rows)
         places = math.prod(step["out"][1:])
-        rows.append({"step": place, "number": number, "kind": kind, "width": step["out"][0], "places": places})
+        rows.append(
+            {"step": place, "number": number, "kind": kind, "width": step["out"][0], "places": places, "gated": kind in {"highway", "lstm"}}
+        )
     return rows
 
 
@@ -132,6 +136,9 @@ def preprocessing_steps(fitted: Preprocessing, weights: Weights) -> list[dict[st
         step: dict[str, Any] = {"name": name}
         if name == "scale":
             step["factor"] = 1.0 / fitted.full_scale
+        elif name == "piecewise":
+            step |= {"feature": fitted.state["piecewise.feature"].tolist(), "low": weights.add(fitted.state["piecewise.low"])}
+            step["factor"] = weights.add(fitted.state["piecewise.inverse_width"])
         elif name != "gcn":
             mean = fitted.state[f"{name}.mean"]
             step |= {"mean": weights.add(mean), "count": mean.numel()}

@@ -157,6 +157,20 @@ const Engine = (() => {
     }
   }
 
+  // c = g·i + c·f and y = o·activation(c) from z, which holds g and the gates i, f and o
+  function remember(cell, z, width, step, { h, t, y }) {
+    activate(z, 0, width, step.act);
+    activate(z, width, 4 * width, "sigmoid");
+    for (let i = 0; i < width; i++) {
+      h[i] = z[i];
+      t[i] = z[width + i];
+      cell[i] = h[i] * t[i] + cell[i] * z[2 * width + i];
+      y[i] = cell[i];
+    }
+    activate(y, 0, width, step.act);
+    for (let i = 0; i < width; i++) y[i] *= z[3 * width + i];
+  }
+
   function pool(x, step, y) {
     const [channels, height, width] = step.in,
       [, high, wide] = step.out,
@@ -218,7 +232,7 @@ const Engine = (() => {
       let most = description.inputs,
         widest = 0;
       for (const step of shapes) {
-        const parts = step.op.startsWith("highway") ? (step.independent ? 3 : 2) : step.pieces || 1;
+        const parts = step.op === "lstm" ? 4 : step.op.startsWith("highway") ? (step.independent ? 3 : 2) : step.pieces || 1;
         most = Math.max(most, sizeOf(step.in), sizeOf(step.out) * parts);
         if (step.in.length === 3)
           widest = Math.max(
@@ -233,7 +247,7 @@ const Engine = (() => {
       this.spare = [0, 1, 2].map(() => new Float64Array(most));
       this.states = this.steps.map((step) => {
         const size = sizeOf(step.out),
-          gated = step.op.startsWith("highway");
+          gated = step.op.startsWith("highway") || step.op === "lstm";
         return { h: new Float64Array(gated ? size : 0), t: new Float64Array(gated ? size : 0), y: new Float64Array(size) };
       });
       this.closable = this.steps.map((step) => step.number !== undefined);
@@ -253,6 +267,9 @@ const Engine = (() => {
           for (let i = 0; i < size; i++) square += (x[i] - mean) ** 2 / size;
           const deviation = Math.max(Math.sqrt(square), 1e-8);
           for (let i = 0; i < size; i++) x[i] = (x[i] - mean) / deviation;
+        } else if (step.name === "piecewise") {
+          const bins = step.feature.map((place, i) => (x[place] - this.weights[step.low + i]) * this.weights[step.factor + i]);
+          x = Float64Array.from([...x, ...bins.map((risen) => Math.min(Math.max(risen, 0), 1))]);
         } else {
           const each = size / step.count;
           for (let i = 0; i < size; i++) x[i] -= this.weights[step.mean + Math.floor(i / each)];
@@ -284,6 +301,7 @@ const Engine = (() => {
         { y } = state,
         places = sizeOf(step.out.slice(1)),
         width = step.out[0];
+      if (step.op === "lstm" && !this.cell) this.cell = x.slice(0, width); // the first cell is the input
       if (closed && step.op !== "residual-conv") {
         y.set(x.subarray(0, y.length));
         state.h.fill(0);
@@ -299,6 +317,9 @@ const Engine = (() => {
       } else if (step.op === "highway") {
         product(x, width, weights, step.w, step.b, z, width * (step.independent ? 3 : 2));
         gate(x, z, 1, width, step, state);
+      } else if (step.op === "lstm") {
+        product(x, width, weights, step.w, step.b, z, 4 * width);
+        remember(this.cell, z, width, step, state);
       } else if (step.op === "conv") {
         convolve(x, step, weights, width * step.pieces, step.pieces > 1 ? z : y, this.buffer);
         if (step.pieces > 1) largest(z, step.pieces, places, width, y);
@@ -328,6 +349,7 @@ const Engine = (() => {
     // route: for each place the step that stands there; closed: for each step whether it is closed
     outputs(raw, route, closed) {
       let x = this.prepare(raw);
+      this.cell = null; // of LSTM layers, which pass it on besides their outputs
       for (let place = 0; place < this.steps.length; place++) {
         const number = route[place];
         x = this.run(this.steps[number], x, this.states[number], closed[number]);

@@ -253,7 +253,7 @@ class LayerTable {
             own = now.gates.subarray(start, start + row.width),
             usual = view.meanGates.subarray(start, start + row.width);
           const mean = (values) => values.reduce((sum, value) => sum + value, 0) / row.width,
-            gated = row.kind === "highway";
+            gated = row.gated;
           cells.push(
             gated ? `${own.filter((value) => value > 0.5).length} of ${row.width}` : "–",
             gated ? mean(own).toFixed(3) : "–",

@@ -20,6 +20,7 @@ from highwaynet.layers.conv_residual import ConvResidual
 from highwaynet.layers.dense_highway import DenseHighway
 from highwaynet.layers.dense_plain import DensePlain
 from highwaynet.layers.dense_residual import DenseResidual
+from highwaynet.layers.depth_lstm import DepthLSTM
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
 from highwaynet.networks.convolutional import GlobalAverage
@@ -68,7 +69,7 @@ def lowered(network: Network, weights: Weights) -> list[StepValues]:
         if step is None:
             raise InputError(f"the page cannot compute {piece.label} of {network.plan.name}: its engine does not know such layers")
         step["head"] = module is head or head in module.children()
-        if step["op"] in {"highway", "residual", "highway-conv", "residual-conv"}:
+        if step["op"] in {"highway", "residual", "lstm", "highway-conv", "residual-conv"}:
             number += 1
             step["number"] = number
         shape = tuple(step["out"])
@@ -88,6 +89,8 @@ def _step(module: nn.Module, shape: Sequence[int], weights: Weights) -> StepValu
         case DenseHighway():
             own = {"act": module.activation, "independent": module.carry == "independent"}
             step = {"op": "highway", **size, **own, **_added(weights, module.weight[0], module.bias[0])}
+        case DepthLSTM():
+            step = {"op": "lstm", **size, "act": module.activation, **_added(weights, module.weight[0], module.bias[0])}
         case DenseResidual():
             step = {"op": "residual", **size, "act": module.activation, **_added(weights, module.weight[0], module.bias[0])}
         case nn.Linear():

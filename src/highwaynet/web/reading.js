@@ -59,13 +59,13 @@ class Reading {
     const mean = layer.places > 1 ? " (means over the pixels)" : "";
     const y = Format.number(now.values[at]);
     if (view.isClosed(row)) return `${place}: this layer is closed, its input passes unchanged. Output y = ${y}${mean}.`;
-    if (layer.kind !== "highway") return `${place}: output y = ${y}, on average ${Format.number(view.meanValues[at])}${mean}.`;
+    if (!layer.gated) return `${place}: output y = ${y}, on average ${Format.number(view.meanValues[at])}${mean}.`;
     const t = now.gates[at];
     const open =
       t > 0.5 ? "open: it takes mostly the new value" : t > 0.1 ? "partly open: it mixes old and new" : "closed: the old value passes";
     const h = Format.number(now.states[at]);
     const numbers = `On average T = ${view.meanGates[at].toFixed(2)}. New value H = ${h}, output y = ${y}${mean}.`;
-    return `${place}: gate T = ${t.toFixed(2)}, ${open}. ${numbers}`;
+    return `${place}: ${layer.kind === "lstm" ? "input gate" : "gate"} T = ${t.toFixed(2)}, ${open}. ${numbers}`;
   }
 
   // The gate that changes its value most; of convolutional layers, the one that differs most from the reference

@@ -7,7 +7,7 @@ class LayerState {
     this.rows = network.rows;
     this.closed = new Set();
     this.swaps = [];
-    this.gated = this.rows.some((row) => row.kind === "highway");
+    this.gated = this.rows.some((row) => row.gated);
     this.numbers = network.steps.filter((step) => step.number !== undefined).map((step) => step.number);
     this.stepOf = new Map(network.steps.map((step, at) => [step.number, at]));
     this.rowOf = new Map(this.rows.map((row, at) => [row.number, at]));

@@ -1,0 +1,163 @@
+"""What users pass to an estimator (arrays, data frames, weights) as a `Source` for training, and as arrays or tables for prediction."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from highwaynet.base.errors import DataError, InputError
+from highwaynet.data.memory import as_table, is_frame
+from highwaynet.data.names import LabelKind, Task
+from highwaynet.data.samples import Samples
+from highwaynet.data.sources import Source
+from highwaynet.data.table_files import Table, table_of
+
+Features = NDArray[np.float64] | Table
+"""Rows of numbers (samples, features); a table if there are categories, texts, dates or gaps."""
+
+
+@contextmanager
+def value_errors() -> Iterator[None]:
+    """Context manager: errors about data become ValueErrors, as scikit-learn expects."""
+    try:
+        yield
+    except DataError:
+        raise
+    except InputError as error:
+        raise DataError(str(error)) from error
+
+
+def checked(estimator: BaseEstimator, x: Any, *, training: bool, needs_table: bool = False) -> Features:
+    """Check the inputs of `fit` or `predict`, and return them as numbers or as a table.
+
+    Args:
+        estimator: Gets `n_features_in_` and `feature_names_in_` in training; otherwise they are compared.
+        x: An array, a list of rows or a data frame.
+        training: Whether the estimator is being fitted.
+        needs_table: Whether the estimator was fitted with a table.
+
+    Raises:
+        ValueError: If the inputs are not a table of numbers and categories, or not like those in training.
+    """
+    if is_frame(x):
+        validate_data(estimator, x, skip_check_array=True, reset=training)
+        with value_errors():
+            table = as_table(x)
+        if not table.rows:
+            raise DataError(f"Found array with 0 sample(s) (shape=(0, {len(table.columns)})) while a minimum of 1 is required.")
+        if needs_table or (training and not _numbers_only(table)):
+            return table
+        given = np.column_stack([column.values for column in table.columns]) if _numbers_only(table) else x
+        return np.asarray(check_array(given, dtype=np.float64, estimator=estimator, ensure_min_samples=2 if training else 1))
+    if _has_texts(x):
+        x = np.asarray(x, dtype=object)
+        validate_data(estimator, x, skip_check_array=True, reset=training)
+        check_array(x, dtype=None, ensure_all_finite=False, ensure_min_samples=2 if training else 1)
+        if training or needs_table:
+            return _named_columns(x)
+    gaps: Any = "allow-nan" if training or needs_table else True
+    least = 2 if training else 1
+    numbers = validate_data(estimator, x, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=least, reset=training)
+    return _named_columns(numbers) if needs_table or np.isnan(numbers).any() else np.asarray(numbers)
+
+
+def _numbers_only(table: Table) -> bool:
+    return all(column.kind == "number" and column.texts is None and not column.missing().any() for column in table.columns)
+
+
+def _has_texts(x: Any) -> bool:
+    """Whether an array or a list of rows has texts."""
+    if hasattr(x, "dtype") and getattr(x.dtype, "kind", "f") not in "OUS":
+        return False
+    try:
+        array = np.asarray(x)
+    except (ValueError, TypeError):  # rows of different lengths; scikit-learn reports it
+        return False
+    if array.ndim != 2:
+        return False
+    return array.dtype.kind in "US" or (array.dtype.kind == "O" and any(isinstance(value, str) for value in array.flat))
+
+
+def _named_columns(x: NDArray[Any]) -> Table:
+    """Return the columns of an array as a table, named by their places."""
+    columns: dict[str, Any] = {f"x{place}": x[:, place] for place in range(x.shape[1])}
+    if x.dtype.kind == "O":
+        columns = {name: values.tolist() for name, values in columns.items()}
+    with value_errors():
+        return table_of(columns, "X")
+
+
+def like_training(table: Table, names: tuple[str, ...]) -> Table:
+    """Return a table whose columns have the names that they had in training: an array has none of its own."""
+    if tuple(column.name for column in table.columns) == names:
+        return table
+    columns = tuple(replace(column, name=name) for name, column in zip(names, table.columns, strict=True))
+    return Table(columns, table.rows, table.source)
+
+
+def checked_weights(sample_weight: Any, x: Any) -> NDArray[np.float64] | None:
+    """Return the weights of the samples; None if all of them are equal.
+
+    Raises:
+        ValueError: If their number is wrong, one is negative or not finite, or all are 0.
+    """
+    if sample_weight is None:
+        return None
+    count = np.empty((x.rows if isinstance(x, Table) else len(x), 1))
+    weights = np.asarray(_check_sample_weight(sample_weight, count, dtype=np.float64, ensure_non_negative=True))
+    if not weights.any():
+        raise DataError("Sample weights must contain at least one non-zero number.")
+    return None if (weights == weights[0]).all() else weights
+
+
+def source_of(
+    x: Features,
+    targets: NDArray[Any],
+    task: Task,
+    *,
+    class_names: tuple[str, ...] = (),
+    label_kind: LabelKind = "text",
+    weights: NDArray[np.float64] | None = None,
+    exact: bool = False,
+) -> Source:
+    """Make the source that an estimator is trained on; samples with weight 0 must have been left out.
+
+    Args:
+        x: The inputs.
+        targets: (samples,): class numbers, or numbers to predict; (samples, targets) for several.
+        task: classification or regression.
+        class_names: Names of the classes, in the order of their numbers.
+        label_kind: Type of the class labels.
+        weights: How much each sample counts.
+        exact: Whether to keep float64, for training in that precision.
+
+    Raises:
+        ValueError: If the numbers of samples differ, or a number is too large for float32.
+    """
+    dtype = np.float64 if exact else np.float32
+    asked = f"{len(class_names)} classes" if class_names else "a regression"
+    table = x if isinstance(x, Table) else None
+    check_consistent_length(np.empty(table.rows) if table else x, targets)
+    if table is None:
+        with np.errstate(over="ignore"):
+            inputs = np.ascontiguousarray(x, dtype)
+        if not np.isfinite(inputs).all():
+            raise DataError("Input X contains infinity or a value too large for dtype('float32').")
+        found = f"arrays of {len(inputs):,} samples of {inputs.shape[1]} values; {asked}"
+    else:
+        inputs = np.empty((table.rows, 0), dtype)
+        found = f"a table of {table.rows:,} rows"
+    samples = Samples(inputs, targets, weights=weights)
+    kind: Any = "features" if table is None else "table"
+    return Source(found, kind, task, class_names, samples, table=table, asked=asked, label_kind=label_kind)
+
+
+def selected(x: Features, rows: NDArray[np.int64]) -> Features:
+    """Return some rows of the inputs."""
+    return x.select(rows) if isinstance(x, Table) else x[rows]
