@@ -7,9 +7,11 @@ from highwaynet import NetworkSpec, RunSpec, TrainingSpec
 from highwaynet.data.record import DataRecord
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.network import Network
+from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import start_network
 
 Highway = Callable[..., subprocess.CompletedProcess[str]]
+Runs = Callable[[str], RunDirectory]
 
 
 def small_spec(name: str = "fc-highway", **values: object) -> RunSpec:

@@ -67,7 +67,7 @@ def worker_pids(out: Path) -> list[int]:
 
 def stored_trials(address: Address) -> dict[str, list[Any]]:
     """All trials in a storage, by the name of their study, as Optuna reads them."""
-    storage = open_storage(address, reading=True)
+    storage = open_storage(address, read_only=True)
     try:
         return {study.study_name: storage.get_all_trials(study._study_id) for study in storage.get_all_studies()}
     finally:

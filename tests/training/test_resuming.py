@@ -427,13 +427,12 @@ def test_a_disk_that_becomes_read_only(small_disk: Path, calm: RunDirectory) -> 
     assert results(small_disk / "run") == results(calm.path)
 
 
-def test_a_folder_that_vanishes(tmp_path: Path, calm: RunDirectory) -> None:
+def test_a_folder_that_is_moved_is_followed(tmp_path: Path, calm: RunDirectory) -> None:
     path = tmp_path / "run"
-    with pytest.raises(InputError, match=r"cannot write .*: no such file or directory"):
-        train(spec_with(), path, watcher=Spy(20, lambda: shutil.move(path, tmp_path / "elsewhere")))
-    shutil.move(tmp_path / "elsewhere", path)
-    train(spec_with(), path, resume=True)
-    assert results(path) == results(calm.path)
+    run = train(spec_with(), path, watcher=Spy(20, lambda: shutil.move(path, tmp_path / "elsewhere")))
+    assert run.path == tmp_path / "elsewhere"
+    assert not path.exists()
+    assert results(tmp_path / "elsewhere") == results(calm.path)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

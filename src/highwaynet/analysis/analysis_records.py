@@ -5,13 +5,14 @@ In tables a row is a layer and a column is a block, or a map of a convolution. R
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import model_validator
 
 from highwaynet.base import display
-from highwaynet.base.arrays import Array
+from highwaynet.base.arrays import Array, Axes, check_axes
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
 from highwaynet.data.names import Part
@@ -35,6 +36,11 @@ class _Text(str):
 
 class Measurements(Spec):
     """Base class for records with arrays: its repr shows the shape of an array and the length of a long tuple."""
+
+    @model_validator(mode="after")
+    def _check_axes(self) -> Self:
+        check_axes(self)
+        return self
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return [(name, _printed(getattr(self, name))) for name in type(self).model_fields if name not in HIDDEN]
@@ -125,23 +131,23 @@ class GatesRecord(AnalysisRecord):
 
     convolutional: bool = False
     """Whether columns are maps; their gates and outputs are averaged over the pixels."""
-    start_bias: Array
+    start_bias: Annotated[Array, Axes("layers")]
     """b_T of each layer before training, (layers)."""
-    bias: Array
+    bias: Annotated[Array, Axes("layers", "blocks")]
     """b_T after training, (layers, blocks)."""
-    mean: Array
+    mean: Annotated[Array, Axes("layers", "blocks")]
     """Mean transform gate output, (layers, blocks)."""
     sample: int
     """The sample whose gates are recorded one by one, from 0."""
-    sample_gates: Array
+    sample_gates: Annotated[Array, Axes("layers", "blocks")]
     """Transform gate outputs for that sample, (layers, blocks)."""
-    sample_outputs: Array
+    sample_outputs: Annotated[Array, Axes("layers", "blocks")]
     """Block outputs for that sample, (layers, blocks)."""
-    open_share: Array
+    open_share: Annotated[Array, Axes("layers")]
     """For each layer the share of gates above 1/2, averaged over the samples, (layers)."""
-    closed_share: Array
+    closed_share: Annotated[Array, Axes("layers")]
     """For each layer the share of gates below 1/10, averaged over the samples, (layers)."""
-    sparsity: Array
+    sparsity: Annotated[Array, Axes(len(QUANTILES))]
     """Quantiles over the samples (0, 5, 25, 50, 75, 95 and 100 %) of the share of a sample's gates below 1/10, (7)."""
 
     @property
@@ -172,15 +178,15 @@ class RoutingRecord(AnalysisRecord):
     """The classes."""
     class_samples: tuple[int, ...]
     """Number of samples of each class."""
-    mean: Array
+    mean: Annotated[Array, Axes("layers", "blocks")]
     """Mean transform gate output over all samples, (layers, blocks)."""
-    class_mean: Array
+    class_mean: Annotated[Array, Axes("class_names", "layers", "blocks")]
     """Mean transform gate output over each class, (classes, layers, blocks)."""
-    distance: Array
+    distance: Annotated[Array, Axes("class_names", "class_names")]
     """Root mean squared difference of the mean gates of two classes, (classes, classes)."""
-    input_share: Array
+    input_share: Annotated[Array, Axes("layers")]
     """For each layer the share of its gates' variance over blocks and samples that is over samples; 0 is static routing, (layers)."""
-    class_share: Array
+    class_share: Annotated[Array, Axes("layers")]
     """For each layer the share of the variance over samples that is between classes, (layers)."""
     intact: Score
     """Score of the unchanged network."""
@@ -232,9 +238,9 @@ class PairsRecord(AnalysisRecord):
 
     intact: Score
     """All layers open."""
-    pair_loss: Array
+    pair_loss: Annotated[Array, Axes("layers", "layers")]
     """Loss with layers i + 1 and j + 1 closed, (layers, layers), symmetric; the diagonal has single layers."""
-    span_loss: Array
+    span_loss: Annotated[Array, Axes("layers", "layers")]
     """Loss with the layers i + 1 … j + 1 closed, (layers, layers), NaN below the diagonal."""
 
     def plot(self, *, narrow: bool = False) -> "Figure":
@@ -259,17 +265,17 @@ class DeletionsRecord(AnalysisRecord):
     """All layers open, in their order."""
     deleted: tuple[int, ...]
     """Numbers of layers that are closed together; the last is all of them."""
-    deletion_loss: Array
+    deletion_loss: Annotated[Array, Axes("deleted", "draws")]
     """Loss of each draw, (counts, draws)."""
-    deletion_accuracy: Array
+    deletion_accuracy: Annotated[Array, Axes("deleted", "draws")]
     """Accuracy of each draw, (counts, draws); NaN in a regression."""
     swaps: tuple[int, ...]
     """Numbers of random swaps of two layers, one after the other; only layers of the same shape are swapped."""
-    order: Array
+    order: Annotated[Array, Axes("swaps", "draws")]
     """Kendall's rank correlation of each draw's order with the original one, (counts, draws)."""
-    shuffle_loss: Array
+    shuffle_loss: Annotated[Array, Axes("swaps", "draws")]
     """Loss of each draw, (counts, draws)."""
-    shuffle_accuracy: Array
+    shuffle_accuracy: Annotated[Array, Axes("swaps", "draws")]
     """Accuracy of each draw, (counts, draws); NaN in a regression."""
 
     def plot(self, *, narrow: bool = False) -> "Figure":
@@ -321,15 +327,15 @@ class DepthRecord(AnalysisRecord):
 class Flow(Measurements):
     """Activations and gradients of all layers at one moment of training."""
 
-    mean: Array
+    mean: Annotated[Array, Axes("layers")]
     """Mean of each layer's outputs over units and samples, (layers)."""
-    variance: Array
+    variance: Annotated[Array, Axes("layers")]
     """Their variance over units and samples, (layers)."""
-    dead: Array
+    dead: Annotated[Array, Axes("layers")]
     """Share of units whose output is the same for all samples, (layers)."""
-    gradient: Array
+    gradient: Annotated[Array, Axes("layers")]
     """Norm of the gradient of the mean loss with respect to each layer's weights, (layers)."""
-    signal_gradient: Array
+    signal_gradient: Annotated[Array, Axes("layers")]
     """Norm of the gradient of the mean loss with respect to each layer's outputs, (layers)."""
     loss: float | None
     """The mean loss; None if it is not finite."""
@@ -370,11 +376,11 @@ class RefinementRecord(AnalysisRecord):
     """Names of the stages: consecutive layers whose outputs have the same shape."""
     stage: tuple[int, ...]
     """For each layer, the number of its stage, from 0."""
-    bias: Array
+    bias: Annotated[Array, Axes("stage")]
     """For each layer the mean over units and samples of its output minus the last output of its stage, (layers)."""
-    spread: Array
+    spread: Annotated[Array, Axes("stage")]
     """The standard deviation of that difference, (layers)."""
-    error: Array
+    error: Annotated[Array, Axes("stage")]
     """The root mean square of that difference, as a share of the root mean square of the last output, (layers)."""
 
     @property

@@ -1,13 +1,13 @@
 """The record of the mistakes of a network: plain data that can be saved, loaded and drawn without torch."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
 
 from highwaynet.analysis.analysis_records import AnalysisRecord
 from highwaynet.base import display
-from highwaynet.base.arrays import Array
+from highwaynet.base.arrays import Array, Axes
 from highwaynet.base.specs import Spec
 from highwaynet.runs.run_records import Measured, Score
 
@@ -67,7 +67,9 @@ class MistakesRecord(AnalysisRecord):
     """What is predicted."""
     worst: tuple[Mistake, ...]
     """Up to 12 mistakes: wrong predictions with the highest probability, or the largest errors, the worst first."""
-    pictures: Array = Field(default_factory=lambda: np.zeros((0, 1, 1, 1), np.float32), exclude=True)
+    pictures: Annotated[Array, Axes("pictures", "channels", "height", "width")] = Field(
+        default_factory=lambda: np.zeros((0, 1, 1, 1), np.float32), exclude=True
+    )
     """Images: the raw pixels of the worst mistakes, 0 to 255, at most 64 in a row, (mistakes, 1 or 3, height, width). Not part of JSON."""
 
     majority: str | None = None
@@ -81,13 +83,13 @@ class MistakesRecord(AnalysisRecord):
     equally wide bins of that probability (Guo et al. 2017)."""
     classes: tuple[ClassScore, ...] = ()
     """Classification: precision, recall and number of samples of each class."""
-    confusion: Array = Field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    confusion: Annotated[Array, Axes("true", "true")] = Field(default_factory=lambda: np.zeros((0, 0), np.float32))
     """Classification: number of samples by true class (row) and predicted class (column); empty with more than 1000 classes."""
-    bin_samples: Array = Field(default_factory=lambda: np.zeros(0, np.float32))
+    bin_samples: Annotated[Array, Axes("bins")] = Field(default_factory=lambda: np.zeros(0, np.float32))
     """Classification: number of samples in each bin of the calibration, (15)."""
-    bin_confidence: Array = Field(default_factory=lambda: np.zeros(0, np.float32))
+    bin_confidence: Annotated[Array, Axes("bins")] = Field(default_factory=lambda: np.zeros(0, np.float32))
     """Classification: mean probability of the predicted class in each bin, (15); NaN if it is empty."""
-    bin_accuracy: Array = Field(default_factory=lambda: np.zeros(0, np.float32))
+    bin_accuracy: Annotated[Array, Axes("bins")] = Field(default_factory=lambda: np.zeros(0, np.float32))
     """Classification: accuracy in each bin, (15); NaN if it is empty."""
 
     mae: Measured | None = None
@@ -100,9 +102,9 @@ class MistakesRecord(AnalysisRecord):
     """Regression: mean absolute error of always guessing that mean."""
     baseline_r2: float | None = None
     """Regression: R² of always guessing that mean; at most 0."""
-    predictions: Array = Field(default_factory=lambda: np.zeros(0, np.float32))
+    predictions: Annotated[Array, Axes("shown")] = Field(default_factory=lambda: np.zeros(0, np.float32))
     """Regression: predictions for up to 2000 samples, evenly spaced."""
-    targets: Array = Field(default_factory=lambda: np.zeros(0, np.float32))
+    targets: Annotated[Array, Axes("shown")] = Field(default_factory=lambda: np.zeros(0, np.float32))
     """Regression: the true values of these samples."""
 
     @property

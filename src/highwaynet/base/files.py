@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -37,12 +38,17 @@ def sync(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
+def temporary_name(path: Path) -> Path:
+    """Return a name in the same folder that cannot be guessed; open it with mode x, so that a file or link that is there is not used."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.tmp")
+
+
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write a whole file under a temporary name, sync it, and rename it into place."""
     payload = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_name(path)
     try:
-        with temporary.open("wb") as stream:
+        with temporary.open("xb") as stream:
             stream.write(payload)
             stream.flush()
             sync(stream.fileno())
@@ -75,7 +81,7 @@ def remove_leftovers(folder: Path) -> None:
 
 def is_leftover(path: Path) -> bool:
     """Whether a file has the name of a temporary file of `write_atomically`."""
-    return re.fullmatch(r"\..+\.\d+\.tmp", path.name) is not None
+    return re.fullmatch(r"\..+\.\d+(-[0-9a-f]{16})?\.tmp", path.name) is not None
 
 
 def read_bytes(path: Path) -> bytes:

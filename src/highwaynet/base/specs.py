@@ -15,6 +15,9 @@ _PLAIN_WORDS = {
     "bool_type": "true or false",
 }
 
+LONGEST = 200
+"""Characters of a value in a message."""
+
 SpecT = TypeVar("SpecT", bound=BaseModel)
 
 
@@ -129,8 +132,17 @@ def _sentence(spec: type[BaseModel], details: list[ErrorDetails], section: str) 
             wanted = _PLAIN_WORDS.get(detail["type"], wanted)
             if detail["type"] == "string_pattern_mismatch" and meaning:  # the docstring says it in words, after its colon if it has one
                 wanted = meaning.rpartition(": ")[2]
-            clauses.setdefault(f"{field or 'the spec'} = {detail['input']!r}: should be ", []).append(wanted)
+            clauses.setdefault(f"{field or 'the spec'} = {_shown(detail['input'])}: should be ", []).append(wanted)
     return "; ".join(start + ", or ".join(dict.fromkeys(wanted)) for start, wanted in clauses.items())
+
+
+def _shown(value: Any) -> str:
+    """Return a value as Python writes it; the middle of a long one is left out."""
+    try:
+        text = repr(value)
+    except ValueError:  # a number with thousands of digits
+        return "a number with thousands of digits"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 4 :]}"
 
 
 def _meaning(spec: Any, place: list[str]) -> str:

@@ -32,6 +32,7 @@ from highwaynet.cli.runs import runs_command
 from highwaynet.cli.search import search_app
 from highwaynet.cli.shrink import shrink_command
 from highwaynet.cli.train import train_command
+from highwaynet.cli.verify import verify_command
 from highwaynet.kernels.native import active_kernel
 
 GRACE = 3.0
@@ -59,6 +60,7 @@ app.command("shrink")(shrink_command)
 app.command("report")(report_command)
 app.command("explore")(explore_command)
 app.command("runs")(runs_command)
+app.command("verify")(verify_command)
 app.add_typer(search_app)
 app.command("reproduce")(reproduce_command)
 app.command("bench")(bench_command)

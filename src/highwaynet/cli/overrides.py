@@ -1,11 +1,11 @@
 """Flags and `--set section.field=value` on top of a TOML file."""
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from highwaynet.base.errors import InputError
+from highwaynet.base.parsing import parse_toml
 from highwaynet.cli.flags import type_of
 from highwaynet.runs.changes import assign, drop_dependent
 from highwaynet.runs.spec import SPEC, RunSpec, make_absolute, on_top_of_parent, read_spec_values, spec_from_values
@@ -60,6 +60,6 @@ def parse_value(text: str) -> Any:
     (0.001, 'auto')
     """
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+        return parse_toml(f"value = {text}", "the value")["value"]
+    except InputError:
         return text

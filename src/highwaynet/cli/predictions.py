@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from pydantic_core import to_json
 
 from highwaynet.base.errors import HighwayError, InputError
-from highwaynet.base.files import cannot
+from highwaynet.base.files import cannot, temporary_name
 
 if TYPE_CHECKING:
     from highwaynet.runs.model import Predictions
@@ -83,9 +83,9 @@ def writer_for(form: FileForm, path: Path | None, about: dict[str, Any]) -> Iter
             yield write
         sys.stdout.flush()
         return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_name(path)
     try:
-        with temporary.open("wb") as stream:
+        with temporary.open("xb") as stream:
             with _WRITERS[form](stream, about) as write:
                 yield write
             stream.flush()

@@ -99,7 +99,7 @@ def run_command(
             standings = run_study(spec, place.storage, place.folder, attributes, count, display)
         except InterruptedRunError as error:
             raise error.with_way(this_command()) from error
-    show_study(_collected(*open_stored(place)), place, as_json=as_json)
+    show_study(_collected(place, *open_stored(place)), place, as_json=as_json)
     failures = [(one.label, index, reason) for one in standings for index, reason in one.failures.items()]
     if failures:
         label, index, reason = failures[0]
@@ -134,7 +134,7 @@ def show_command(
         chosen = names_in("--format", formats or "png", FORMATS)
         if figures.exists() and not figures.is_dir():
             raise InputError(f"--figures {figures}: this is a file; name a folder")
-    result = _collected(*_stored(place))
+    result = _collected(place, *_stored(place))
     files = _draw(result, figures, chosen) if figures is not None else []
     show_study(result, place, as_json=as_json, files=files)
 
@@ -155,8 +155,9 @@ def best_command(
     """
     from highwaynet.search.study import locate
 
-    spec, store = _stored(locate(study, storage, None))
-    result = _collected(spec, store)
+    place = locate(study, storage, None)
+    spec, store = _stored(place)
+    result = _collected(place, spec, store)
     _note_unfinished(result)
     known = {one.label: one for one in result.configurations}
     if configuration is not None and configuration not in known:
@@ -197,8 +198,9 @@ def finals_command(
     """
     from highwaynet.search.study import locate
 
-    spec, store = _stored(locate(study, storage, None))
-    result = _collected(spec, store)
+    place = locate(study, storage, None)
+    spec, store = _stored(place)
+    result = _collected(place, spec, store)
     _note_unfinished(result)
 
     from highwaynet.search.finals import finals
@@ -237,11 +239,13 @@ def _note_unfinished(result: "StudyResult") -> None:
         say(f"note: the study is not finished, {done} of {trials} trials are done")
 
 
-def _collected(spec: "StudySpec", storage: Any) -> "StudyResult":
+def _collected(place: "Place", spec: "StudySpec", storage: Any) -> "StudyResult":
     from highwaynet.search.results import collect
+    from highwaynet.search.storage import reading
 
     try:
-        return collect(spec, storage)
+        with reading(place.storage):
+            return collect(spec, storage)
     finally:
         storage.engine.dispose()
 

@@ -161,13 +161,15 @@ def _listed(names: list[str]) -> str:
 
 
 def _load(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
-    """Load arrays by name, as they are stored; those in a folder are memory-mapped."""
+    """Load arrays by name, as they are stored; those in a folder are memory-mapped. Inputs are followed by their targets."""
     if path.is_dir():
         return {name: _map(path / f"{name}.npy") for name in names}
     with failure_told(str(path)), zipfile.ZipFile(path) as archive:
         members = {name: archive.getinfo(f"{name}.npy") for name in names}
-        total = sum(_announced(archive, members[name], _where(path, name), path.stat().st_size) for name in names)
-        _refuse_large(total, str(path))
+        headers = {name: _announced(archive, members[name], _where(path, name), path.stat().st_size) for name in names}
+        for x, y in zip(names[::2], names[1::2], strict=False):
+            _refuse_unpaired(headers[x].shape[0], headers[y].shape[0], _where(path, x), _where(path, y))
+        _refuse_large(sum(header.length for header in headers.values()), str(path))
         return {name: _unpack(archive, members[name], _where(path, name)) for name in names}
 
 
@@ -183,8 +185,8 @@ def _map(path: Path) -> NDArray[Any]:
         return mapped
 
 
-def _announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str, archive_length: int) -> int:
-    """Return the size in bytes of a member of an .npz file; raises InputError if header, member and file contradict each other."""
+def _announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str, archive_length: int) -> _Header:
+    """Return the header of a member of an .npz file; raises InputError if header, member and file contradict each other."""
     most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: MOST_DEFLATION}.get(member.compress_type)
     if most is None:
         raise InputError(f"{where} is compressed in a way that numpy does not use: save it again with numpy.savez")
@@ -192,7 +194,7 @@ def _announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str, ar
         header = _read_header(stream, where)
         if header.length != member.file_size or member.file_size > most * min(member.compress_size, archive_length):
             raise InputError(f"{where} is damaged (it announces {header.length:,} bytes, which the file cannot hold): save it again")
-        return header.length
+        return header
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> NDArray[Any]:
@@ -253,7 +255,7 @@ def _as_column(array: NDArray[Any], where: str, task: Task | None) -> NDArray[An
     """Return targets of shape (n,): as stored, or the index of the 1 if every row is one-hot."""
     if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
         _refuse_large(array.nbytes, where)
-        return np.array(array).reshape(len(array))
+        return np.asarray(array).reshape(len(array))
     if array.ndim == 2 and task != "regression" and array.dtype.kind in "biuf":
         classes = _hot_columns(array)
         if classes is not None:
@@ -292,22 +294,22 @@ def _as_numbers(columns: dict[str, NDArray[Any]], where: dict[str, str]) -> tupl
 def _as_classes(columns: dict[str, NDArray[Any]], where: dict[str, str]) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
     """Return the targets of a classification, (n,) int64 class numbers each, and the class names in sorted order."""
     train, *others = columns
-    classes, rows = _distinct(columns[train], where[train])
+    classes, values = _distinct(columns[train], where[train])
     if len(classes) < 2:
         raise InputError(f"{where[train]} has only the class {classes[0]!r}: at least two classes are needed")
     number = {label: index for index, label in enumerate(classes)}
-    targets = {train: rows}
+    targets = {train: _places(values, columns[train])}
     for name in others:
-        labels, rows = _distinct(columns[name], where[name])
+        labels, values = _distinct(columns[name], where[name])
         for label in labels:
             if label not in number:
                 raise InputError(f"{where[name]} has the class {label!r}, which does not occur in {where[train]}: remove its samples")
-        targets[name] = np.array([number[label] for label in labels], np.int64)[rows]
+        targets[name] = np.array([number[label] for label in labels], np.int64)[_places(values, columns[name])]
     return targets, tuple(str(label) for label in classes)
 
 
-def _distinct(column: NDArray[Any], where: str) -> tuple[list[int | str], NDArray[np.int64]]:
-    """Return the distinct labels in sorted order, and for every row the index of its label."""
+def _distinct(column: NDArray[Any], where: str) -> tuple[list[int | str], NDArray[Any]]:
+    """Return the distinct labels in sorted order, and as an array of the column's type."""
     if column.dtype.kind == "f":
         with np.errstate(all="ignore"):
             whole = (column == np.floor(column)) & (np.abs(column) <= 2**53)
@@ -315,22 +317,36 @@ def _distinct(column: NDArray[Any], where: str) -> tuple[list[int | str], NDArra
             row = int(whole.argmin())
             raise InputError(f"{where} has {column[row]} in row {row} (counted from 0): classes must be integers or strings")
         column = column.astype(np.int64)
-    values, rows = np.unique(column, return_inverse=True)
-    if len(values) > MOST_CLASSES:
-        way_out = "use fewer different labels" if column.dtype.kind in "US" else "if it is a number to predict, save it as floats"
-        raise InputError(f"{where} has {len(values):,} different values, but at most {MOST_CLASSES:,} classes are possible: {way_out}")
+    values = column[:0]
+    for _, rows in _chunks(column):  # sorting all rows at once would take many times their memory
+        values = np.union1d(values, rows)
+        if len(values) > MOST_CLASSES:
+            way_out = "use fewer different labels" if column.dtype.kind in "US" else "if it is a number to predict, save it as floats"
+            raise InputError(f"{where} has more than {MOST_CLASSES:,} different values, which are too many for classes: {way_out}")
     with failure_told(where):
         labels = [value.decode() if isinstance(value, bytes) else value for value in values.tolist()]
         for label in labels:
             str(label).encode()  # names are stored in files as UTF-8
-    return labels, rows.astype(np.int64)
+    return labels, values
+
+
+def _places(values: NDArray[Any], column: NDArray[Any]) -> NDArray[np.int64]:
+    """Return for every row the index of its value among sorted values."""
+    places = np.empty(len(column), np.int64)
+    for start, rows in _chunks(column):
+        places[start : start + len(rows)] = np.searchsorted(values, rows)
+    return places
 
 
 def _paired(inputs: dict[str, NDArray[Any]], targets: dict[str, NDArray[Any]], where: dict[str, str], x: str, y: str) -> Samples:
     """Combine inputs with their targets; raises InputError if the numbers of samples differ."""
-    if len(inputs[x]) != len(targets[y]):
-        raise InputError(f"{where[x]} has {len(inputs[x]):,} samples and {where[y]} has {len(targets[y]):,}: the numbers must be equal")
+    _refuse_unpaired(len(inputs[x]), len(targets[y]), where[x], where[y])
     return Samples(inputs[x], targets[y])
+
+
+def _refuse_unpaired(inputs: int, targets: int, where_inputs: str, where_targets: str) -> None:
+    if inputs != targets:
+        raise InputError(f"{where_inputs} has {inputs:,} samples and {where_targets} has {targets:,}: the numbers must be equal")
 
 
 def _refuse_unlike(inputs: dict[str, NDArray[Any]], where: dict[str, str]) -> None:

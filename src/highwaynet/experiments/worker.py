@@ -9,7 +9,8 @@ import warnings
 from pathlib import Path
 
 from highwaynet.base.errors import HighwayError
-from highwaynet.runs.spec import parse_toml, spec_from_values
+from highwaynet.base.parsing import parse_toml
+from highwaynet.runs.spec import spec_from_values
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.loop import train

@@ -105,3 +105,12 @@ def gradients_in_torch(
 def through_registry() -> bool:
     """Whether to call through torch's registry: only if torch.compile or a dispatch mode is active, since it takes three times as long."""
     return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+
+
+def _use_one_thread() -> None:
+    """In a forked process the threads of the parent are gone, and OpenMP would wait for them forever: compute with one."""
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_use_one_thread)

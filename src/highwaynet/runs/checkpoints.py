@@ -5,7 +5,7 @@ The sidecar is written last and has the checksums; without it a checkpoint does 
 never replaces an older one that is still needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,12 +35,22 @@ class Checkpoints:
     """The checkpoints of one run.
 
     Args:
-        folder: Their folder.
+        run: Returns the run directory, which may move.
         belongs_to: Files of the run whose checksums every checkpoint stores, by the field of the checksum; loading compares them.
     """
 
-    def __init__(self, folder: Path, belongs_to: Mapping[str, Path]) -> None:
-        self.folder, self._belongs_to = folder, dict(belongs_to)
+    def __init__(self, run: Callable[[], Path], belongs_to: Mapping[str, str]) -> None:
+        self._run, self._names = run, dict(belongs_to)
+
+    @property
+    def folder(self) -> Path:
+        """Their folder."""
+        return self._run() / "checkpoints"
+
+    @property
+    def _belongs_to(self) -> dict[str, Path]:
+        run = self._run()
+        return {field: run / name for field, name in self._names.items()}
 
     def make_folder(self) -> None:
         """Create the folder, and remove the files of interrupted writers."""

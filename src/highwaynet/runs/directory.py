@@ -8,12 +8,12 @@ environment.json       versions, machine, threads, kernel
 data.json              form of the data and what was learned from them; statistics in data.safetensors
 events.log             events with their times
 checkpoints/           NAME.safetensors with a sidecar NAME.json (checksums); see checkpoints.py
+seals.json             checksums of history, timing and environment, and in analysis/ of the records there
 analysis/              records of analyses of the trained network
 tensorboard/           TensorBoard events, on request
 """
 
 import json
-import os
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,25 +24,32 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, sync, write_atomically
+from highwaynet.base.files import cannot, is_leftover, read_bytes, read_text, remove_leftovers, sha256, write_atomically
+from highwaynet.base.parsing import parse_json
 from highwaynet.base.specs import parsed
 from highwaynet.base.text import either
 from highwaynet.data.record import DataRecord
 from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.plan import Plan
 from highwaynet.runs.checkpoints import FINAL, Checkpoints
+from highwaynet.runs.history import ENVIRONMENT, HISTORY, SEALED, TIMING, complete_lines, cut_history, parse_history, seal_history
 from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.names import Kept
 from highwaynet.runs.record_files import RecordT, load_record, records_in, save_record
+from highwaynet.runs.replacing import MARK, clear_aside, earlier_runs, set_aside, take_back
 from highwaynet.runs.run_records import EpochRecord, TimingRecord
+from highwaynet.runs.seals import SEALS, SealState, read_seals, seal_states
 from highwaynet.runs.spec import SPEC, RunSpec, read_spec_values, spec_from_values
 
 if TYPE_CHECKING:  # listing runs does not need torch
     from highwaynet.data.preparation import Preparation
 
 DATA, STATISTICS, PLAN = "data.json", "data.safetensors", "plan.json"
-HISTORY, TIMING, EVENTS, ENVIRONMENT = "history.jsonl", "timing.jsonl", "events.log", "environment.json"
-ANALYSIS = "analysis"
+EVENTS = "events.log"
+ANALYSIS, CHECKPOINTS, TENSORBOARD = "analysis", "checkpoints", "tensorboard"
+FILES = (*SEALED, SEALS, DATA, STATISTICS, PLAN, EVENTS, SPEC)
+OWN = frozenset({*FILES, ANALYSIS, CHECKPOINTS, TENSORBOARD, MARK})
+"""What a run directory consists of."""
 
 
 class RunDirectory:
@@ -55,10 +62,13 @@ class RunDirectory:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self._lock = FolderLock(path)
-        owners = {"spec_sha256": path / SPEC, "data_sha256": path / DATA, "plan_sha256": path / PLAN}
-        self.checkpoints = Checkpoints(path / "checkpoints", owners)
+        self.checkpoints = Checkpoints(lambda: self.path, {"spec_sha256": SPEC, "data_sha256": DATA, "plan_sha256": PLAN})
+
+    @property
+    def path(self) -> Path:
+        """The folder. A locked one is followed if somebody renames it, so that nothing is written to another run in its place."""
+        return self._lock.folder
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool, resume: bool = False) -> None:
@@ -87,9 +97,13 @@ class RunDirectory:
         return run
 
     def start(self, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool = False, resume: bool = False) -> None:
-        """Create the folder, lock it, and write spec and environment; with `overwrite`, remove the files of an earlier run there first."""
+        """Create the folder, lock it, and write spec and environment.
+
+        With `overwrite`, an earlier run there is renamed first, and stays until `forget_earlier`.
+        """
         self.check_free(self.path, overwrite=overwrite, resume=resume)
         try:
+            aside = self._set_aside() if overwrite and (self.path / SPEC).is_file() else None
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self.check_free(self.path, overwrite=overwrite, resume=True)  # another process may have started a run meanwhile
@@ -98,8 +112,31 @@ class RunDirectory:
             raise cannot("create", self.path, error) from error
         # The spec is written first: with it, the folder is a run directory, which can be overwritten, whatever happens next.
         write_atomically(self.path / SPEC, spec.to_toml())
+        if aside is not None:
+            take_back(aside, self.path, OWN)
         self.checkpoints.make_folder()
         write_atomically(self.path / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
+
+    def _set_aside(self) -> Path | None:
+        """Rename the earlier run; None if it is an unfinished run that was to replace another one, which is not kept."""
+        place = self.path
+        self.lock()
+        try:
+            return None if earlier_runs(place) and not self.finished else set_aside(place)
+        finally:
+            self._lock.release(place)
+
+    def forget_earlier(self) -> None:
+        """Remove the run that this one has replaced, if there is one and no other process writes to it."""
+        for path in earlier_runs(self.path):
+            earlier = RunDirectory(path)
+            if earlier._lock.attempt():
+                try:
+                    with suppress(OSError):  # what is left is not part of the run
+                        earlier.remove_files()
+                        clear_aside(path, self.path)
+                finally:
+                    earlier.unlock()
 
     def take_up(self, environment: Mapping[str, Any]) -> None:
         """Lock a run to resume it, remove leftovers of a killed writer, and write the environment if the run had not got that far."""
@@ -141,7 +178,7 @@ class RunDirectory:
     @property
     def tensorboard_folder(self) -> Path:
         """The folder of TensorBoard events."""
-        return self.path / "tensorboard"
+        return self.path / TENSORBOARD
 
     @property
     def _analysis(self) -> Path:
@@ -152,9 +189,9 @@ class RunDirectory:
         # The spec is removed last: as long as it exists, the folder is a run directory, which can be overwritten.
         self.checkpoints.remove_all()
         own = list(records_in(self._analysis))
-        names = (HISTORY, TIMING, ENVIRONMENT, DATA, STATISTICS, PLAN, EVENTS, SPEC)
-        own += [self.path / name for name in names]
+        own += [self.path / name for name in FILES]
         own += self.tensorboard_folder.glob("events.out.tfevents.*")
+        own += [self._analysis / SEALS]
         for path in own:
             path.unlink(missing_ok=True)
         remove_leftovers(self.path)
@@ -171,36 +208,24 @@ class RunDirectory:
         self._append(HISTORY, record.model_dump_json(exclude_none=True))
         self._append(TIMING, timing.model_dump_json())
 
-    def history_sizes(self) -> tuple[int, int]:
-        """Return the lengths of history.jsonl and timing.jsonl in bytes, after syncing them to disk."""
-        return self._synced_size(HISTORY), self._synced_size(TIMING)
+    def seal_history(self) -> tuple[int, int]:
+        """Seal the history; return the lengths of history.jsonl and timing.jsonl in bytes, after syncing them to disk."""
+        return seal_history(self.path)
+
+    def seal_states(self) -> dict[str, SealState]:
+        """Return which of history, timing, environment and records are sealed, unsealed or changed; an InputError if a seal is damaged."""
+        states = seal_states(self.path, SEALED, whole=self.finished)
+        records = [path.name for path in records_in(self._analysis) if path.is_file()]
+        inner = seal_states(self._analysis, [*records, *(read_seals(self._analysis) or {})], whole=True)
+        return states | {f"{ANALYSIS}/{name}": state for name, state in inner.items()}
+
+    def _check_seal(self, name: str) -> None:
+        if seal_states(self.path, [name], whole=self.finished).get(name) == "changed":
+            raise InputError(f"{self.path / name} was changed after it was written, so that its numbers may be wrong: restore it")
 
     def cut_history(self, history_bytes: int, timing_bytes: int, epochs: int) -> None:
         """Truncate history.jsonl and timing.jsonl to earlier lengths; raises InputError if one is shorter, or an epoch is missing."""
-        lengths = {HISTORY: history_bytes, TIMING: timing_bytes}
-        for name, length in lengths.items():
-            if self._synced_size(name) < length:
-                raise InputError(f"{self.path / name} is damaged: it is shorter than when the checkpoint was made")
-        if history_bytes:
-            kept = read_bytes(self.path / HISTORY)[:history_bytes].decode("utf-8", "replace")
-            if len(parse_history(kept.splitlines(), self.path / HISTORY)) != epochs:
-                raise InputError(f"{self.path / HISTORY} is damaged: it does not have the {epochs} epochs of the checkpoint")
-        for name, length in lengths.items():
-            if length or (self.path / name).exists():
-                try:
-                    os.truncate(self.path / name, length)
-                except OSError as error:
-                    raise cannot("write", self.path / name, error) from error
-
-    def _synced_size(self, name: str) -> int:
-        try:
-            with (self.path / name).open("rb+") as stream:
-                sync(stream.fileno())
-                return os.fstat(stream.fileno()).st_size
-        except FileNotFoundError:
-            return 0
-        except OSError as error:
-            raise cannot("write", self.path / name, error) from error
+        cut_history(self.path, history_bytes, timing_bytes, epochs)
 
     def _append(self, name: str, line: str) -> None:
         try:
@@ -225,6 +250,7 @@ class RunDirectory:
             raise InputError(f"{path} is empty: no epoch of this run was finished; train it again")
         if self.finished and (epochs := self.checkpoints.record(FINAL).epoch) != len(history):
             raise InputError(f"{path} is damaged: it has {len(history)} of the run's {epochs} epochs")
+        self._check_seal(HISTORY)
         return history
 
     def resolve(self, kind: Kept) -> str:
@@ -270,7 +296,9 @@ class RunDirectory:
         """Return the training time so far in seconds; 0 before the end of the first epoch."""
         if not self.has_history:
             return 0.0
-        return sum(parsed(TimingRecord, line, str(self.path / TIMING)).seconds for line in self._lines(TIMING))
+        seconds = sum(parsed(TimingRecord, line, str(self.path / TIMING)).seconds for line in self._lines(TIMING))
+        self._check_seal(TIMING)
+        return seconds
 
     def read_events(self) -> list[str]:
         """Read the events, without their times; empty if there are none."""
@@ -284,12 +312,10 @@ class RunDirectory:
     def read_environment(self) -> dict[str, Any]:
         """Read the environment in which the run was trained: versions, machine, threads, kernel."""
         path = self.path / ENVIRONMENT
-        try:
-            environment = json.loads(read_text(path))
-        except ValueError as error:
-            raise InputError(f"{path} is damaged: {error}") from error
+        environment = parse_json(read_text(path), path)
         if not isinstance(environment, dict):
             raise InputError(f"{path} is damaged: it is not a JSON object")
+        self._check_seal(ENVIRONMENT)
         return environment
 
     def save_preparation(self, preparation: "Preparation") -> None:
@@ -357,19 +383,3 @@ class RunDirectory:
     def load_record(self, name: str, kind: type[RecordT]) -> RecordT | None:
         """Load the record of an analysis; None if it is missing, damaged or of another version, so that it is computed again."""
         return load_record(self._analysis, name, kind)
-
-
-def complete_lines(text: str) -> list[str]:
-    """Return the lines of a text without an incomplete last line, which a killed writer or a full disk may have left."""
-    return text[: text.rfind("\n") + 1].splitlines()
-
-
-def parse_history(lines: list[str], path: Path) -> list[EpochRecord]:
-    """Parse the lines of a history; raises InputError, which names the file, if one is damaged or missing."""
-    history = []
-    for number, line in enumerate(lines, start=1):
-        record = parsed(EpochRecord, line, f"{path}, line {number},")
-        if record.epoch != number:
-            raise InputError(f"{path}, line {number}, is damaged: it is about epoch {record.epoch}")
-        history.append(record)
-    return history

@@ -7,10 +7,12 @@ from pydantic import BaseModel
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import decoded, read_bytes
-from highwaynet.runs.directory import ANALYSIS, HISTORY, RunDirectory, complete_lines, parse_history
+from highwaynet.base.parsing import parse_toml
+from highwaynet.runs.directory import ANALYSIS, RunDirectory
+from highwaynet.runs.history import HISTORY, complete_lines, parse_history
 from highwaynet.runs.record_files import RecordT, pack_record, records_in, unpack_record
 from highwaynet.runs.run_records import EpochRecord
-from highwaynet.runs.spec import SPEC, RunSpec, parse_toml, spec_from_values
+from highwaynet.runs.spec import SPEC, RunSpec, spec_from_values
 
 
 class KeptRun:

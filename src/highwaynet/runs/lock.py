@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from highwaynet.base.errors import InputError
@@ -21,6 +22,22 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._descriptor: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the folder is. While it is locked, it is followed if somebody renames it.
+
+        Raises:
+            InputError: If it was removed, or if it was renamed and the system does not tell where it is.
+        """
+        if self._descriptor is None or _is_at(self._descriptor, self._folder):
+            return self._folder
+        with suppress(OSError):  # Linux tells where a folder is now
+            moved = Path(f"/proc/self/fd/{self._descriptor}").readlink()
+            if _is_at(self._descriptor, moved):
+                self._folder = moved
+                return moved
+        raise InputError(f"{self._folder} was removed, renamed or replaced while it was being written to")
 
     def acquire(self) -> None:
         """Acquire the lock; raises InputError if another process keeps it."""
@@ -49,11 +66,22 @@ class FolderLock:
         self._descriptor = descriptor
         return True
 
-    def release(self) -> None:
-        """Release the lock."""
+    def release(self, folder: Path | None = None) -> None:
+        """Release the lock; with `folder`, the lock is one for this folder from now on."""
         if self._descriptor is not None:
+            with suppress(InputError):
+                self._folder = self.folder
             os.close(self._descriptor)
             self._descriptor = None
+        self._folder = folder or self._folder
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether a path leads to the folder that was opened."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except OSError:
+        return False
 
 
 def is_locked(folder: Path) -> bool:

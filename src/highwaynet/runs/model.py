@@ -178,6 +178,7 @@ class TrainedModel:
             averaged = [] if spec.training.weight_average is None else [AVERAGE]
             for name in (START, *averaged, FINAL):  # the last one makes it a finished run
                 run.checkpoints.save(name, weights, epoch=0, step=0)
+            run.forget_earlier()
         finally:
             run.unlock()
         return run

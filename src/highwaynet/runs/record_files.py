@@ -8,7 +8,10 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from highwaynet.base.arrays import CHECKSUM, array_fields, pack, unpack
+from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, sha256, write_atomically
+from highwaynet.base.parsing import parse_json
+from highwaynet.runs.seals import SEALS, add_seals, read_seals
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
@@ -20,10 +23,12 @@ def record_name(question: str, part: str | None = None) -> str:
 
 def records_in(folder: Path) -> Iterator[Path]:
     """Yield the files of all records in a folder: JSON files that have a fingerprint or are damaged, and their .npz files."""
-    for path in folder.glob("*.json"):
+    for path in sorted(folder.glob("*.json")):
+        if path.name == SEALS:
+            continue
         try:
-            content = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError):
+            content = parse_json(path.read_bytes(), path)
+        except (OSError, InputError):
             content = {"fingerprint": "damaged"}
         if isinstance(content, dict) and "fingerprint" in content:
             yield from (path, path.with_suffix(".npz"))
@@ -48,11 +53,11 @@ def unpack_record(name: str, kind: type[RecordT], read: Callable[[str], bytes]) 
         read: Returns the content of a file by name; raises OSError or KeyError if there is none.
     """
     try:
-        content = json.loads(read(f"{name}.json"))
+        content = parse_json(read(f"{name}.json"), name)
         if isinstance(content, dict) and (checksum := content.pop(CHECKSUM, None)):
             content |= unpack(read(f"{name}.npz"), checksum)
         return kind.model_validate(content, strict=False)
-    except (OSError, KeyError, ValueError):  # pydantic's ValidationError is a ValueError
+    except (OSError, KeyError, ValueError, InputError):  # pydantic's ValidationError is a ValueError
         return None
 
 
@@ -62,10 +67,23 @@ def save_record(folder: Path, name: str, record: BaseModel) -> None:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise cannot("create", folder, error) from error
-    for file, content in pack_record(name, record).items():
+    files = pack_record(name, record)
+    for file, content in files.items():
         write_atomically(folder / file, content)
+    add_seals(folder, files)
 
 
 def load_record(folder: Path, name: str, kind: type[RecordT]) -> RecordT | None:
-    """Load a record; None if it is missing, damaged or of another version, so that it is computed again."""
-    return unpack_record(name, kind, lambda file: (folder / file).read_bytes())
+    """Load a record; None if it is missing, changed, damaged or of another version, so that it is computed again."""
+    try:
+        seals = read_seals(folder)
+    except InputError:
+        return None
+
+    def read(file: str) -> bytes:
+        content = (folder / file).read_bytes()
+        if seals is not None and (file not in seals or not seals[file].fits(content, whole=True)):
+            raise KeyError(file)
+        return content
+
+    return unpack_record(name, kind, read)

@@ -1,6 +1,5 @@
 """RunSpec: network + data + training settings, from a TOML file, flags, or both."""
 
-import tomllib
 from collections.abc import Iterable
 from operator import index
 from os import PathLike
@@ -12,6 +11,7 @@ from pydantic import Field, model_validator
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import read_text, whole_path
+from highwaynet.base.parsing import parse_toml
 from highwaynet.base.specs import Spec, validated
 from highwaynet.data.catalogue import CATALOGUE
 from highwaynet.data.memory import target_in
@@ -241,14 +241,6 @@ def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
     for field, value in changes.items():
         assign(parent, field, value)
     return parent
-
-
-def parse_toml(text: str, source: Path) -> dict[str, Any]:
-    """Parse a TOML text; raises InputError, which names `source`, if it is invalid."""
-    try:
-        return tomllib.loads(text.removeprefix("\ufeff"))  # some editors write a byte order mark
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"{source} is not valid TOML: {error}") from error
 
 
 def read_spec_values(path: Path) -> dict[str, Any]:

@@ -71,11 +71,14 @@ def masked(url: str) -> str:
 
     >>> masked("postgresql://me:secret@host/db"), masked("postgresql://host/db?user=me&password=secret")
     ('postgresql://me:***@host/db', 'postgresql://host/db?user=me&password=***')
+    >>> masked("postgresql://me:secret"), masked("postgresql://host:5432/db")
+    ('postgresql://me:***', 'postgresql://host:5432/db')
     """
     scheme, colon, rest = url.partition("://")
     if not colon:  # mistyped: anything before an @ may be a password
         return re.sub(r".*@", "***@", url)
     rest = re.sub(r"^([^/?#]*?):(.*)@", r"\1:***@", rest)
+    rest = re.sub(r"^([^/?#:@]*):(?!\d*(?:[/?#]|$))[^/?#@]*", r"\1:***", rest)  # without an @, what is not a port may be a password
     return f"{scheme}://" + re.sub(r"(?i)(password|sslpassword|passfile)=[^&]*", r"\1=***", rest)
 
 

@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 
 from highwaynet.base.errors import InputError, unknown
 from highwaynet.base.files import read_text, sha256
+from highwaynet.base.parsing import parse_toml
 from highwaynet.base.specs import Spec, validated
-from highwaynet.runs.spec import RunSpec, parse_toml
+from highwaynet.runs.spec import RunSpec
 from highwaynet.search.fields import check_field, flattened
 
 Sampler = Literal["random", "tpe", "sobol", "given"]

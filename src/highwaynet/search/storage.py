@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from highwaynet.base.errors import HighwayError, InputError
+from highwaynet.base.errors import HighwayError, InputError, SpecError
 from highwaynet.search.address import DATABASE, Address
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ def need_optuna() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-def open_storage(address: Address, *, reading: bool = False) -> "RDBStorage":
+def open_storage(address: Address, *, read_only: bool = False) -> "RDBStorage":
     """Open a storage and create its tables if they are missing; raises InputError if it cannot be reached.
 
     Args:
         address: Its address.
-        reading: Open for reading only: a file may be read-only, and missing tables raise EmptyError.
+        read_only: Open for reading only: a file may be read-only, and missing tables raise EmptyError.
     """
     need_optuna()
     import optuna
@@ -78,32 +78,32 @@ def open_storage(address: Address, *, reading: bool = False) -> "RDBStorage":
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-                if reading:
+                if read_only:
                     _check_tables(address)
-                return _opened(address, reading=reading)
+                return _opened(address, read_only=read_only)
         except ImportError as error:
             raise HighwayError(f"{address.shown} needs a driver: install it with `pip install 'highwaynet[postgres]'`") from error
         except RuntimeError as error:  # Optuna raises it for tables of another version
             raise InputError(f"{address.shown} was made by another version of Optuna: use that version, or another storage") from error
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
             if attempt == 4 or _is_refused(error):
-                raise _unreachable(address, error, reading=reading) from error
+                raise _unreachable(address, error, read_only=read_only) from error
             time.sleep(0.2 * (attempt + 1))
     raise AssertionError("the last attempt raises")
 
 
-def _opened(address: Address, *, reading: bool) -> "RDBStorage":
+def _opened(address: Address, *, read_only: bool) -> "RDBStorage":
     import optuna
 
     file = address.file
-    if file is not None and not reading:
+    if file is not None and not read_only:
         file.parent.mkdir(parents=True, exist_ok=True)
     # Optuna formats the URL, so braces in a password must be doubled.
     url, beat = address.url.replace("{", "{{").replace("}", "}}"), heartbeat()
     storage = optuna.storages.RDBStorage(
-        url, engine_kwargs=_arguments(address), skip_table_creation=reading, heartbeat_interval=beat, grace_period=3 * beat
+        url, engine_kwargs=_arguments(address), skip_table_creation=read_only, heartbeat_interval=beat, grace_period=3 * beat
     )
-    if file and not reading:
+    if file and not read_only:
         _one_writer(storage)
     return storage
 
@@ -153,13 +153,24 @@ def _is_refused(error: Exception) -> bool:
     """Whether trying again would give the same error."""
     text = str(error.__cause__ or error).lower()
     return any(
-        words in text for words in ("not a database", "refused", "password", "resolve", "does not exist", "unable to open", "timeout")
+        words in text
+        for words in (
+            "not a database",
+            "refused",
+            "password",
+            "resolve",
+            "does not exist",
+            "unable to open",
+            "timeout",
+            "malformed",
+            "no such column",
+        )
     )
 
 
-def _unreachable(address: Address, error: Exception, *, reading: bool) -> UnreachableError:
+def _unreachable(address: Address, error: Exception, *, read_only: bool) -> UnreachableError:
     reason = " ".join(address.scrubbed(str(getattr(error.__cause__ or error, "orig", None) or error.__cause__ or error)).split())
-    if address.file and reading:
+    if address.file and read_only:
         way = "an unfinished study can only be read if its folder is writable" if "readonly" in reason else "choose another folder"
         return UnreachableError(f"cannot use {address.shown} as the storage of a study ({reason}): {way}")
     if address.file:
@@ -168,6 +179,24 @@ def _unreachable(address: Address, error: Exception, *, reading: bool) -> Unreac
         f"cannot reach the storage {address.shown} ({reason.rstrip('.')}): check that the server runs and accepts this machine, "
         "and check host, port, user, password and database in --storage"
     )
+
+
+@contextmanager
+def reading(address: Address) -> Iterator[None]:
+    """Context manager for reading a study: whatever a damaged file makes Optuna and its driver raise becomes one sentence."""
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError, LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
+        if address.file is None or isinstance(error, SpecError):
+            raise
+        reason = " ".join(str(error.__cause__ or error).split())[:120] or type(error).__name__
+        raise InputError(
+            f"{address.shown} is damaged ({reason}): restore it from a copy, or start the study again in another folder; "
+            "the runs of finished trials are in its folder runs"
+        ) from error
 
 
 class Patience:
@@ -211,9 +240,12 @@ class Patience:
                 time.sleep(0.5)
 
 
+FINAL = ("readonly", "no such table", "undefinedtable", "permission denied", "disk is full", "malformed", "not a database")
+
+
 def _is_final(reason: str) -> bool:
     """Whether an error is permanent, so that waiting does not help."""
-    return any(words in reason.lower() for words in ("readonly", "no such table", "undefinedtable", "permission denied", "disk is full"))
+    return any(words in reason.lower() for words in FINAL)
 
 
 @contextmanager

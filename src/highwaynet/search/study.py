@@ -12,7 +12,7 @@ from highwaynet.search.address import DATABASE, Address
 from highwaynet.search.configurations import anchored, check_runs, configurations
 from highwaynet.search.creation import FORMAT, study_name
 from highwaynet.search.spec import StudySpec, is_name, parse_study, read_study
-from highwaynet.search.storage import EmptyError, database_of, open_storage
+from highwaynet.search.storage import EmptyError, database_of, open_storage, reading
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -56,9 +56,12 @@ def locate(study: str, storage: str | None, out: Path | None) -> Place:
 
 def _only_name(folder: Path) -> str:
     """Return the name of the only study in a folder's storage; the name of the folder if there are several."""
-    storage = open_storage(database_of(folder), reading=True)
+    address = database_of(folder)
+    with reading(address):
+        storage = open_storage(address, read_only=True)
     try:
-        names = _names(storage)
+        with reading(address):
+            names = _names(storage)
     finally:
         storage.engine.dispose()
     return names[0] if len(names) == 1 else folder.resolve().name
@@ -82,9 +85,11 @@ def open_stored(place: Place) -> tuple[StudySpec, "RDBStorage"]:
     """Open an existing study for reading; return its spec and storage."""
     if (file := place.storage.file) and not file.is_file():
         raise InputError(f"{place.source}: there is no study here ({file}); start it with highway search STUDY.toml, or give its --storage")
-    storage = open_storage(place.storage, reading=True)
+    with reading(place.storage):
+        storage = open_storage(place.storage, read_only=True)
     try:
-        return stored_spec(place, storage), storage
+        with reading(place.storage):
+            return stored_spec(place, storage), storage
     except BaseException:
         storage.engine.dispose()
         raise
@@ -110,7 +115,8 @@ def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
         raise InputError(f"{place.name}: no such study; give its file")
     attributes = {"format": FORMAT, "spec": spec.to_toml(), "spec_sha256": spec.checksum, "data": fingerprints}
     if there:
-        _check_same(place, spec, attributes, there)
+        with reading(place.storage):
+            _check_same(place, spec, attributes, there)
     _check_folder(place.folder, spec)
     if runs_before and not there:
         raise InputError(f"{place.folder} has runs of a study that is not in {place.storage.shown}: name another folder with --out")
@@ -123,13 +129,17 @@ def prepare(place: Place, *, join: bool) -> tuple[StudySpec, dict[str, Any]]:
 def _stored(place: Place, spec: StudySpec | None, *, join: bool) -> tuple[StudySpec, dict[str, dict[str, Any]]]:
     """Return the spec, from the storage if there is no file, and the attributes that the storage keeps."""
     try:
-        storage = open_storage(place.storage, reading=True)
+        with reading(place.storage):
+            storage = open_storage(place.storage, read_only=True)
     except EmptyError:
         if spec is None or join:
             raise
         return spec, {}
     try:
-        there = _kept(place, storage)
+        with reading(place.storage):
+            there = _kept(place, storage)
+            for study in storage.get_all_studies():
+                storage.get_all_trials(study._study_id)  # damage is found before workers start
         return stored_spec(place, storage) if spec is None or (join and not there) else spec, there
     finally:
         storage.engine.dispose()

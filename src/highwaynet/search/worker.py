@@ -184,6 +184,7 @@ class Worker:
     def _tell(self, claim: ClaimedTrial, state: "TrialState", path: Path) -> None:
         """Store the result: the value of the best epoch, or infinity (the worst value) if the run diverged."""
         spec, run = self._trials.spec, RunDirectory.open(path)
+        run.forget_earlier()  # a trial that is tried again replaces its earlier run, also if it diverges
         history = run.read_history() if run.has_history else []
         if self._reporter is not None:
             self._reporter.report(history)  # the run may have been finished by a worker that died before it could report

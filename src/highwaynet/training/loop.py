@@ -11,6 +11,7 @@ from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.memory import keep_freed_memory
 from highwaynet.networks.network import Network
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.replacing import earlier_runs
 from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec
 from highwaynet.runs.stages import stages_of
@@ -124,6 +125,8 @@ def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruptio
         with suppress(HighwayError):  # if the log cannot be written, the first error is still the one to report
             text = (str(error) or type(error).__name__).partition("\n")[0][:1000]
             log(text if text.startswith(word) else f"{word}: {text}")
+            for earlier in earlier_runs(run.path) if world.leads else ():
+                watcher.note(f"the earlier run, which this one has not replaced, is {earlier}")
         raise
     log("finished")
 

@@ -71,7 +71,7 @@ class Saver:
         if not self._world.leads:
             return
         self.save_best()
-        history_bytes, timing_bytes = self._run.history_sizes()
+        history_bytes, timing_bytes = self._run.seal_history()
         progress = RunProgress(
             batch=state.batch,
             tally=tally,
@@ -115,7 +115,7 @@ class Saver:
         if not self._world.leads:
             return
         self.save_best()
-        self._run.history_sizes()  # syncs the history to disk before the run counts as finished
+        self._run.seal_history()  # and sync it to disk before the run counts as finished
         checkpoints, state = self._run.checkpoints, self._state
         if own := state.objective.state_dict():
             checkpoints.save(OBJECTIVE, own, epoch=state.epoch, step=state.step)
@@ -211,6 +211,7 @@ class Saver:
 
 
 def clear(run: RunDirectory) -> None:
-    """Remove what was kept to resume."""
+    """Remove what was kept to resume, and the run that this one has replaced."""
     for name in run.checkpoints.names(STEP, STOP):
         run.checkpoints.remove(name)
+    run.forget_earlier()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
+from highwaynet.base.parsing import parse_toml
 from highwaynet.data.dataset import Dataset
 from highwaynet.data.load import load_dataset
 from highwaynet.data.memory import target_in
@@ -21,7 +22,7 @@ from highwaynet.runs.checkpoints import FINAL, START, decode
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import start_network
-from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, parse_toml, spec_from_values, with_training
+from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, spec_from_values, with_training
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 from highwaynet.training.computing import check_computing, choose_device
 from highwaynet.training.distillation import distilled, with_teacher

@@ -1,0 +1,109 @@
+"""Damaged storages of studies: one sentence, whatever is wrong with the file."""
+
+import random
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from highwaynet.base.errors import HighwayError, InputError
+from highwaynet.search.results import collect
+from highwaynet.search.storage import reading
+from highwaynet.search.study import locate, open_stored, prepare
+from support import Highway
+
+
+def read_all(folder: Path) -> None:
+    """What `highway search show` reads."""
+    place = locate(str(folder), None, None)
+    spec, storage = open_stored(place)
+    try:
+        with reading(place.storage):
+            collect(spec, storage)
+    finally:
+        storage.engine.dispose()
+
+
+STUDY = """
+name = "small"
+trials = 2
+[run.network]
+depth = 3
+width = 5
+[run.training]
+epochs = 1
+[space]
+"training.learning_rate" = { kind = "log-uniform", low = 0.01, high = 0.1 }
+"""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished study."""
+    from forked import start
+
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "small.toml").write_text(STUDY)
+    process = start("search", "small.toml", "--out", "done", "--workers", "1", cwd=folder)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return folder / "done"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update study_user_attributes set value_json = '{'",
+        "update trial_user_attributes set value_json = '[' where key = 'index'",
+        "update trial_user_attributes set key = 'other' where key = 'index'",
+        "update trial_user_attributes set value_json = 'null' where key = 'index'",
+        "update trials set state = 'NONSENSE'",
+        "update trials set datetime_start = 'yesterday'",
+        "update trial_params set distribution_json = '{}'",
+        "update trial_params set param_name = 'x'",
+        "update studies set study_name = cast(x'736d616c6cff' as text)",
+        "update study_user_attributes set value_json = '\"x = ]\"' where key = 'spec'",
+        "delete from study_user_attributes where key = 'spec'",
+        "drop table trial_user_attributes",
+    ],
+)
+def test_edited_storages(damage: str, study: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(study, tmp_path / "copy")
+    with closing(sqlite3.connect(copy / "study.db")) as connection, connection:
+        connection.execute(damage)
+    with pytest.raises(InputError, match=r"damaged|not valid TOML|no study|another version|unknown study"):
+        read_all(copy)
+    with suppress(InputError):  # or what is missing is trained again
+        prepare(locate(str(copy / "study.toml"), None, copy), join=False)
+
+
+def test_the_command_says_it_in_one_sentence(study: Path, tmp_path: Path, highway: Highway) -> None:
+    copy = shutil.copytree(study, tmp_path / "copy")
+    with closing(sqlite3.connect(copy / "study.db")) as connection, connection:
+        connection.execute("update trials set state = 'NONSENSE'")
+    for arguments in (("show", copy), ("run", copy / "study.toml", "--out", copy, "--workers", 1)):
+        done = highway("search", *arguments)
+        assert done.returncode == 2, done.stderr
+        assert "study.db is damaged (" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_flipped_bits(study: Path, tmp_path: Path) -> None:
+    whole = (study / "study.db").read_bytes()
+    shutil.copy(study / "study.toml", tmp_path / "study.toml")
+    refused = 0
+    for seed in range(40):
+        drawn, content = random.Random(seed), bytearray(whole)
+        for _ in range(drawn.choice([1, 20, 400])):
+            content[drawn.randrange(len(content))] = drawn.randrange(256)
+        (tmp_path / "study.db").write_bytes(content[: drawn.randrange(len(content))] if seed % 5 == 0 else content)
+        try:
+            read_all(tmp_path)
+        except HighwayError:
+            refused += 1
+        for file in tmp_path.glob("study.db-*"):
+            with suppress(OSError):
+                file.unlink()
+    assert refused > 10
