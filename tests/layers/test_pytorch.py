@@ -61,6 +61,7 @@ DENSE = [
     Case("DensePlain", lambda: highwaynet.DensePlain(6, layers=2), WIDTH),
     Case("DensePlain-wider", lambda: highwaynet.DensePlain(6, 7), WIDTH),
     Case("DenseResidual", lambda: highwaynet.DenseResidual(6, layers=2), WIDTH),
+    Case("DepthLSTM", lambda: highwaynet.DepthLSTM(6, layers=2), WIDTH),
     Case("DenseMaxout", lambda: highwaynet.DenseMaxout(6, 5), WIDTH),
     Case("Highway", wrapped, WIDTH),
 ]
@@ -638,7 +639,10 @@ def test_fx(case: Case) -> None:
         torch.fx.symbolic_trace(layer)
 
 
-@thing("Dynamic quantization (`quantize_dynamic`), with `unstacked`", [*DENSE[:5], *FEATURES, *CHARACTERS])
+@thing(
+    "Dynamic quantization (`quantize_dynamic`), with `unstacked`",
+    [case for case in (*DENSE, *FEATURES, *CHARACTERS) if case.name not in {"DepthLSTM", "DenseMaxout"}],
+)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_quantization(case: Case) -> None:
     layer, x = case.start()
@@ -707,7 +711,29 @@ def test_observe(case: Case) -> None:
     for observed in seen:
         assert {"state", "output"} <= {*observed}
         assert len(observed["output"].values) == 4
-    assert ("transform" in seen.layers[-1]) == (case in [*GATED, *FEATURES, *NORMED, *CHARACTERS])
+    assert ("transform" in seen.layers[-1]) == (case in [*GATED, *FEATURES, *NORMED, *CHARACTERS] or case.name == "DepthLSTM")
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+def test_recurrent_layers() -> None:
+    """They return the outputs and a state, as `nn.GRU` does, so that they do not fit the tests above."""
+    torch.manual_seed(0)
+    layer, x = highwaynet.RecurrentHighway(4, 6, depth=2, batch_first=True), torch.randn(3, 5, 4)
+    model = nn.Sequential(nn.Identity(), layer)
+    traced = torch.fx.symbolic_trace(model)
+    for mine, theirs in zip(traced(x), layer(x), strict=True):
+        assert torch.equal(mine, theirs)
+    with pytest.raises(TypeError, match=r"cannot compile RecurrentHighway: use torch\.jit\.trace, or torch\.export"):
+        torch.jit.script(model)
+    with pytest.raises(TypeError, match="RecurrentHighway takes a tensor, but got list"):
+        layer([1.0])
+    matrices, others = matrix_parameters(layer)
+    assert sorted(tuple(matrix.shape) for matrix in matrices) == [(6, 4)] * 2 + [(6, 6)] * 4
+    layer(x)[0].square().sum().backward()
+    close(matrices[0].grad, layer.weight.grad[0, :6])
+    assert sum(part.numel() for part in (*matrices, *others)) == sum(parameter.numel() for parameter in layer.parameters())
+    y, state = highwaynet.Highway(highwaynet.RecurrentHighway(6, 6, batch_first=True), nn.Linear(6, 6))(torch.randn(3, 5, 6))
+    assert (y.shape, state.shape) == ((3, 5, 6), (1, 3, 6))
 
 
 def test_the_page_lists_these_things() -> None:

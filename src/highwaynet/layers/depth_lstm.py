@@ -20,7 +20,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_sizes
+from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
@@ -82,8 +82,8 @@ class DepthLSTM(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
-        check_sizes(width=width)
         self.width, self.activation, self.init, self.init_std = width, activation, init, init_std
+        check_sizes(width=width, depth=layers if depth is None else depth)
         self.start_gate_bias = resolve_gate_bias(gate_bias, layers if depth is None else depth)
         self.closed_layers = frozenset()
         self._act = activation_function(activation)
@@ -132,7 +132,11 @@ class DepthLSTM(nn.Module):
             x: Input of shape (..., width), which is also the first cell.
             return_gates: Return (y, i, f, o), with gates of shape (layers, ..., width).
         """
-        cell, layers, gates = x, open_layers(self), list[Tensor]()
+        if is_foreign(x):
+            return not_a_tensor(self, x, return_gates=return_gates)
+        check_features(self, x, self.weight, self.width)
+        cell, layers = x, open_layers(self)
+        gates: list[Tensor] = []
         if not self.begins and self.cell is not None and self.cell.value is not None:
             cell = self.cell.value
         if return_gates or self.observer is not None:
@@ -145,6 +149,8 @@ class DepthLSTM(nn.Module):
         if self.cell is not None:
             self.cell.value = cell
         return (x, *gates) if return_gates else x
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
@@ -165,7 +171,7 @@ class DepthLSTM(nn.Module):
 
     def _observed(self, x: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Return output, cell and the gates of all layers, and call the observer for each layer."""
-        found = list[tuple[Tensor, Tensor, Tensor]]()
+        found: list[tuple[Tensor, Tensor, Tensor]] = []
         for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
             if number in self.closed_layers:
                 g = i = o = torch.zeros_like(x)

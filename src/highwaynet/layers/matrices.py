@@ -14,7 +14,11 @@ from torch import Tensor, nn
 from highwaynet.layers.conv_highway import ConvHighway
 from highwaynet.layers.conv_highway_1d import ConvHighway1d
 from highwaynet.layers.dense_highway import DenseHighway
+from highwaynet.layers.dense_plain import DensePlain
+from highwaynet.layers.dense_residual import DenseResidual
+from highwaynet.layers.depth_lstm import DepthLSTM
 from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
+from highwaynet.layers.recurrent_highway import RecurrentHighway
 
 
 class MatrixParameters(NamedTuple):
@@ -77,10 +81,12 @@ def _cut(module: nn.Module, parameter: Tensor) -> Cut | None:
     if isinstance(module, nn.modules.batchnorm._NormBase | nn.LayerNorm | nn.GroupNorm) or parameter.dim() < 2:
         return None
     is_stack = parameter.dim() == 3 and not isinstance(module, nn.Conv1d | ConvHighway1d | nn.ConvTranspose1d)
-    if is_stack and not (hasattr(module, "num_layers") and hasattr(module, "kernel_kind")):
+    if is_stack and not isinstance(module, DenseHighway | DensePlain | DenseResidual | DepthLSTM | RecurrentHighway):
         return None  # a tensor of some other module, whose axes could mean anything
     parts = 1
-    if isinstance(module, DenseHighway | ConvHighway | ConvHighway1d):
+    if isinstance(module, DepthLSTM):
+        parts = 4
+    elif isinstance(module, DenseHighway | ConvHighway | ConvHighway1d | RecurrentHighway):
         parts = 2 if module.carry == "coupled" else 3
     elif isinstance(module, DenseMaxout | ConvMaxout):
         parts = module.pieces

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from highwaynet.kernels.recurrent import can_recur, recurrent_inside, run_recurrent
 from highwaynet.layers.activations import activation_function
-from highwaynet.layers.checks import check_sizes
+from highwaynet.layers.checks import check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.gate_bias import resolve_gate_bias
 from highwaynet.layers.gates import mix
@@ -151,6 +151,8 @@ class RecurrentHighway(nn.Module):
         Raises:
             ValueError: If shapes or lengths do not fit.
         """
+        if is_foreign(x) and not isinstance(x, PackedSequence):
+            return not_a_tensor(self, x, (hx,), lengths=lengths, return_gates=return_gates)  # type: ignore[return-value]
         rows = rows_of(x, lengths, self.batch_first, self.in_features)
         start = rows.start(hx, self.width, self.weight)  # (batch, width)
         data = rows.data  # (rows, in_features)
@@ -171,6 +173,8 @@ class RecurrentHighway(nn.Module):
             return rows.back(y), last
         gates = [inside.transform] if inside.carry is None else [inside.transform, inside.carry]
         return rows.back(y), last, *(rows.back_data(gate) for gate in gates)
+
+    __prepare_scriptable__ = not_scriptable
 
     if TYPE_CHECKING:  # nn.Module declares that a call gives Any
         __call__ = forward
