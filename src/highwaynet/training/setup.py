@@ -200,9 +200,9 @@ def _class_weight(spec: RunSpec, data: Dataset) -> Tensor | None:
         case None:
             return None
         case "balanced":
-            return balanced_weights(data.train.class_counts())
+            return balanced_weights(data.train.class_counts().double())
         case given:
-            return torch.tensor(given)
+            return torch.tensor(given, dtype=torch.float64)
 
 
 def _stored_spec(path: Path, *, overwrite: bool, resume: bool) -> bytes:
