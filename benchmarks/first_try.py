@@ -153,9 +153,12 @@ def main() -> None:
         means = {kind: mean_of([one["percent"] for one in ones]) for kind, ones in found.items()}
         print(f"{name}: {means}", flush=True)
         rows.append({"data": name, "test_percent": means, "runs": found})
-    if not options.only:
-        write_record("first-try", "first_try.py --data-root FOLDER", sets=rows)
-        print(RESULTS / "first-try.json")
+    measured = {one["data"] for one in rows}
+    path = RESULTS / "first-try.json"
+    before = json.loads(path.read_text())["sets"] if path.is_file() else []
+    rows += [one for one in before if one["data"] not in measured]  # with --only, the others stay as they were measured
+    write_record("first-try", "first_try.py --data-root FOLDER", sets=sorted(rows, key=lambda one: list(SETS).index(one["data"])))
+    print(RESULTS / "first-try.json")
 
 
 if __name__ == "__main__":
