@@ -83,3 +83,14 @@ def test_numbers_in_the_unit_of_the_target(tmp_path: Path, highway: Highway) -> 
     assert [one["target"] for one in answer["worst"]] == pytest.approx(prices[tested], rel=1e-6)
     assert [one["name"] for one in answer["worst"]] == [f"row {row + 1}" for row in tested]
     assert not {"confusion", "classes", "balanced_accuracy"} & set(answer)
+
+
+def test_a_report_of_the_last_weights(tmp_path: Path, highway: Highway) -> None:
+    flags = ["--validation", 0.2, "--depth", 4, "--epochs", 3, "--learning-rate", 0.3]
+    assert highway("train", *flags, "--out", "run").returncode == 0
+    for extra, words in (([], "Each run's answer"), (["--checkpoint", "final"], "The weights “final” of each run")):
+        done = highway("report", "run", "--quick", "--json", *extra)
+        assert done.returncode == 0, done.stderr
+        assert words in (tmp_path / "report.html").read_text()
+        stored = json.loads(highway("evaluate", "run", "--json", *extra).stdout)
+        assert json.dumps(stored["loss"]) in done.stdout

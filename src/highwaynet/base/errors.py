@@ -5,7 +5,7 @@ from difflib import SequenceMatcher
 
 from highwaynet.base.text import either
 
-CLOSE, NEAR, MOST = 0.65, 0.08, 4
+CLOSE, NEAR, MOST = 0.65, 0.08, 3
 """How similar a suggestion must be (1 is equal), how much less similar than the best one, and how many are suggested at most."""
 
 

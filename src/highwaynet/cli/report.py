@@ -13,9 +13,10 @@ from highwaynet.base.files import write_atomically
 from highwaynet.base.text import loss_text
 from highwaynet.cli.asking import progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.output import console, print_json, print_table
+from highwaynet.cli.output import CHECKPOINT, console, print_json, print_table
 from highwaynet.cli.threads import use_free_threads
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.names import Kept
 
 if TYPE_CHECKING:
     from highwaynet.analysis.collect import Study
@@ -42,6 +43,7 @@ def report_command(
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     note: Annotated[str | None, typer.Option(help="A note for the top of the page, for instance how the settings were found.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes longest: pairs, deletions and depth.")] = False,
+    checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is not a report.")] = False,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
@@ -69,9 +71,9 @@ def report_command(
         raise InputError(f"cannot write {out}: permission denied")
     use_data_root(data_root)
     use_free_threads()
-    reported = [read_run(path, quick=quick) for path in runs]
+    reported = [read_run(path, quick=quick, checkpoint=checkpoint) for path in runs]
     with progress_bar("drawing the figures", "runs"):
-        page = render_report(reported, note, _explore_pages(runs, out))
+        page = render_report(reported, note, _explore_pages(runs, out), checkpoint)
     write_atomically(out, page)
     _print_results(reported, out, as_json=as_json)
 
@@ -84,14 +86,14 @@ def _explore_pages(runs: list[Path], out: Path) -> list[tuple[str, str]]:
     return [(page.name, quote(Path(os.path.relpath(page, out.resolve().parent)).as_posix())) for page in found]
 
 
-def read_run(path: Path, *, quick: bool = False) -> "ReportedRun":
-    """Collect what a report shows about a run; with `quick`, without the questions that take longest."""
+def read_run(path: Path, *, quick: bool = False, checkpoint: Kept | None = None) -> "ReportedRun":
+    """Collect what a report shows about a run; with `quick`, without the questions that take longest. `checkpoint` chooses the weights."""
     from highwaynet.analysis.collect import Study
     from highwaynet.figures.report import ReportedRun
 
     run = RunDirectory.open(path)
     history, seconds, environment = run.read_history(), run.read_seconds(), run.read_environment()
-    study = Study(run)
+    study = Study(run, checkpoint)
     with progress_bar(f"evaluation of {path}", "done"):
         evaluation = study.evaluation()
     asked = _questions(study)

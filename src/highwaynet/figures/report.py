@@ -46,13 +46,16 @@ class ReportedRun:
     """Analyses that apply to the network but were not asked for (--quick), in words."""
 
 
-def render_report(runs: list[ReportedRun], note: str | None = None, pages: Sequence[tuple[str, str]] = ()) -> str:
+def render_report(
+    runs: list[ReportedRun], note: str | None = None, pages: Sequence[tuple[str, str]] = (), checkpoint: str | None = None
+) -> str:
     """Return the HTML page for these runs.
 
     Args:
         runs: The runs.
         note: The user's note, for the top of the page.
         pages: Names and addresses of pages in which the networks can be tried.
+        checkpoint: The weights that were asked for; None if they are each run's answer.
     """
     labels = distinct_labels(runs)
     colours = run_colours([run.spec.network.kind for run in runs])
@@ -64,6 +67,7 @@ def render_report(runs: list[ReportedRun], note: str | None = None, pages: Seque
         settings=_settings(runs),
         data=", ".join(sorted({run.spec.data.title for run in runs})),
         note=note,
+        checkpoint=checkpoint,
         pages=pages,
         found=sorted({run.data.found for run in runs}),
         results=_results(runs),
