@@ -219,7 +219,7 @@ def test_other_data_and_other_versions_are_refused(highway: Highway, tmp_path: P
         (["accuracy.toml"], "objective = 'validation-accuracy': digits has no validation samples; set data.validation"),
         (["study.toml", "--out", "study.toml"], "--out study.toml: this is a file"),
         (["--join", "small"], "small: there is no study to join ("),
-        (["tiny-digts"], "tiny-digts: no such file, and no built-in study with this name (paper-mnist"),
+        (["tiny-digts"], "tiny-digts: no such file, and no built-in study with this name (inside-cifar-100, paper-mnist"),
         (["shwo", "small"], "unknown command 'shwo': did you mean 'show'?"),
         (["orphans"], "orphans: there is no study in this folder"),
         (["run.toml"], "run.toml is a run file, not a study: run it with highway train run.toml"),
