@@ -245,3 +245,20 @@ def test_a_network_that_diverges_says_what_to_change() -> None:
 
 def test_the_names_are_offered_without_loading_scikit_learn() -> None:
     assert {"HighwayClassifier", "HighwayRegressor"} <= set(highwaynet.__all__)
+
+
+def test_columns_are_used_whatever_they_look_like() -> None:
+    rows = np.arange(300)
+    frame = pd.DataFrame({"t": rows, "c": ["a", "b"] * 150})
+    assert HighwayClassifier(random_state=0).fit(frame, rows > 150).score(frame, rows > 150) > 0.95
+    same = pd.DataFrame({"flag": rows % 3 == 0, "c": ["a", "b"] * 150})
+    assert HighwayClassifier(random_state=0).fit(same, rows % 3 == 0).score(same, rows % 3 == 0) > 0.98
+    named = pd.DataFrame({"name": [f"person {row}" for row in rows], "c": ["a", "b"] * 150})
+    letters = np.array(["a", "b"] * 150)
+    assert HighwayClassifier(random_state=0).fit(named, letters).score(named, letters) > 0.98
+
+
+def test_grids_of_numpy_numbers() -> None:
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    search = GridSearchCV(HighwayClassifier(epochs=2), {"depth": np.arange(2, 4), "width": [np.int64(8)]}, cv=2)
+    assert search.fit(x, x[:, 0] > 0).best_params_["depth"] in {2, 3}

@@ -239,3 +239,15 @@ def test_no_memory_is_lost_over_ten_thousand_steps() -> None:
     before = pages()
     steps(10_000)
     assert pages() - before < 500  # 2 MB
+
+
+def test_closed_layers_stay_closed_under_another_default_device() -> None:
+    stack, x = DenseHighway(8, layers=3), torch.randn(4, 8)
+    torch.set_default_device("meta")
+    try:
+        with lesion(stack, [1, 2, 3]), torch.no_grad():
+            assert torch.equal(stack(x), x)
+    finally:
+        torch.set_default_device(None)
+    with lesion(stack, [1, 2, 3]), torch.no_grad():
+        assert torch.equal(stack(x), x)

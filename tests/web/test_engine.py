@@ -244,10 +244,11 @@ def test_preprocessing_is_torchs(steps: tuple[str, ...], tab: "Page") -> None:
     assert close(prepared(fitted, x, tab), fitted.apply(x).flatten())
 
 
-def test_bins_are_torchs(tab: "Page") -> None:
+@pytest.mark.parametrize("steps", [("standardise", "piecewise"), ("piecewise", "standardise"), ("piecewise", "zca")])
+def test_bins_are_torchs(steps: tuple[str, str], tab: "Page") -> None:
     x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
     x[:, 1] = (x[:, 1] > 0).float()
-    data = load_dataset(DataSpec(name="memory", preprocessing=("standardise", "piecewise"), bins=5), data=(x, torch.arange(60) % 2))
+    data = load_dataset(DataSpec(name="memory", preprocessing=steps, bins=5), data=(x, torch.arange(60) % 2))
     fitted = data.preparation.preprocessing
     for row in range(3):
         found = prepared(fitted, x[row : row + 1], tab)

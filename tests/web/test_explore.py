@@ -102,6 +102,18 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
     assert columns["day"]["kind"] == "date"
 
 
+def test_samples_of_a_default_table_run_have_their_raw_size(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(200, 3))
+    lines = [f"{a:.3f},{b:.3f},{c:.3f},{'yes' if a + b > 0 else 'no'}" for a, b, c in values]
+    (tmp_path / "table.csv").write_text("a,b,c,answer\n" + "\n".join(lines) + "\n")
+    spec = RunSpec.for_data(tmp_path / "table.csv", data={"target": "answer"}, training={"epochs": 2})
+    facts, arrays = parts_of(explore(train(spec, tmp_path / "run").path, samples=20))
+    assert any(step["name"] == "piecewise" for step in facts["networks"][0]["preprocessing"]), "the recipe has bins"
+    assert facts["networks"][0]["inputs"] == 3
+    assert len(arrays["samples"]) == facts["samples"]["count"] * 3 * facts["samples"]["bytes"]
+
+
 def test_nothing_in_the_page_ends_a_script_or_asks_for_something() -> None:
     names = [*page.WORKER_SCRIPTS, "worker.js", *page.PAGE_SCRIPTS]
     for name in names:

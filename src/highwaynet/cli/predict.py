@@ -52,11 +52,15 @@ def predict_command(
     for path in inputs:
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
+        if out is not None and out.exists() and out.samefile(path):
+            raise InputError(f"--out {out}: this is also the input; name another file")
     RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
     columns = list(dict.fromkeys(name.strip() for name in keep.split(","))) if keep is not None else []
     from highwaynet.runs.model import load
 
     model = load(run, checkpoint)
+    if model.data.task == "regression" and model.data.outputs > 1:
+        raise InputError(f"{run} predicts {model.data.outputs} numbers for each sample: use load(run).predict(...) in Python")
     done, skipped, first = 0, 0, list[Answered]()
     with ExitStack() as stack:
         about = {"run": str(run), "task": model.data.task, "target": model.data.target_name}

@@ -20,6 +20,7 @@ import highwaynet.figures.drawings  # noqa: F401  # so that records can draw the
 from highwaynet.analysis.collect import Study
 from highwaynet.base.errors import DataError
 from highwaynet.base.files import short_lived
+from highwaynet.data.columns import NEARLY_ALL
 from highwaynet.data.sources import Source
 from highwaynet.data.table_files import Table
 from highwaynet.data.tables import TableEncoder
@@ -66,10 +67,10 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         Small sets have their own rule, which dropout, batch size and early stopping would break.
         """
         given = {section: dict(values) for section, values in (self.settings or {}).items()}
-        network: dict[str, Any] = {"depth": None if self.depth == "auto" else self.depth, "width": self.width}
+        network: dict[str, Any] = {"depth": None if self.depth == "auto" else _plain(self.depth), "width": _plain(self.width)}
         network["dropout"] = None if self.dropout is None else (0.0, float(self.dropout))
         names = ("epochs", "batch_size", "learning_rate", "weight_decay", "patience")
-        training = {name: getattr(self, name) for name in names} | {"threads": _threads(self.n_jobs), "device": "cpu"}
+        training = {name: _plain(getattr(self, name)) for name in names} | {"threads": _threads(self.n_jobs), "device": "cpu"}
         data: dict[str, Any] = {"test": 0.0, "split_seed": seed}
         if self.early_stopping != "auto":
             data["validation"] = float(self.validation_fraction) if self.early_stopping else 0.0
@@ -99,7 +100,10 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             training = self._sections(seed, len(source.samples))["training"]
             spec = RunSpec.from_run(parent, training=training)
             return train(spec, folder / "run", data=source, watcher=watcher)
-        spec = RunSpec.for_data(source, **self._sections(seed, len(source.samples)))
+        sections = self._sections(seed, len(source.samples))
+        if source.table is not None:
+            sections["data"] = {"use": _used(source.table)} | sections["data"]
+        spec = RunSpec.for_data(source, **sections)
         if self.depth == "auto" and spec.data.validation:
             spec = find_depth(spec, source, tell=watcher.note if watcher else lambda note: None)
         return train(spec, folder / "run", data=source, watcher=watcher)
@@ -228,6 +232,18 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of numpy, as grids of parameters have them, as one of Python."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _used(table: Table) -> list[str]:
+    """Return the columns that are used whatever they look like: all but texts that nearly all differ, which stand for nothing else."""
+    texts = {column.name: [text for text in column.values if text is not None] for column in table.columns if column.kind == "category"}
+    unique = {name for name, found in texts.items() if len(set(found)) > NEARLY_ALL * max(len(found), 1)}
+    return [column.name for column in table.columns if column.name not in unique]
 
 
 def _threads(n_jobs: int | None) -> int:

@@ -100,7 +100,7 @@ def _mask(closed: tuple[int, ...], layers: int) -> Tensor | None:
     """Return a byte for each layer, 1 if it is closed; the kernels only read it."""
     if not closed:
         return None
-    return torch.tensor([number in closed for number in range(1, layers + 1)], dtype=torch.uint8)
+    return torch.tensor([number in closed for number in range(1, layers + 1)], dtype=torch.uint8, device="cpu")
 
 
 def _address(tensor: Tensor | None) -> int:

@@ -116,7 +116,7 @@ def _sizes(x: Tensor, start: Tensor, weight: Tensor, counts: Tensor, activation:
 def _mask(closed: Sequence[int], depth: int) -> Tensor | None:
     if not closed:
         return None
-    mask = torch.zeros(depth, dtype=torch.uint8)
+    mask = torch.zeros(depth, dtype=torch.uint8, device="cpu")
     mask[[number - 1 for number in closed if 1 <= number <= depth]] = 1
     return mask
 

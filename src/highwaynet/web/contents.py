@@ -71,7 +71,7 @@ def network_contents(study: Study, samples: int) -> Contents:
             "steps": steps,
             "rows": rows,
             "columns": columns,
-            "inputs": math.prod(network.plan.input_shape),
+            "inputs": math.prod(study.data.preparation.record.input_shape),  # of a raw sample: bins come later
             "groups": exchangeable(network),
             "idle": _idle(study, work),
             "intact": evaluate(network, chosen_samples(study.data, samples)[1]).accuracy,

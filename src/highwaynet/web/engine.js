@@ -256,9 +256,9 @@ const Engine = (() => {
 
     // Raw values (channels first) -> the values that the first step takes
     prepare(raw) {
-      const size = raw.length;
       let x = Float64Array.from(raw);
       for (const step of this.preprocessing) {
+        const size = x.length;
         if (step.name === "scale") for (let i = 0; i < size; i++) x[i] *= Math.fround(step.factor);
         else if (step.name === "gcn") {
           let mean = 0,
@@ -280,7 +280,7 @@ const Engine = (() => {
       const shape = this.steps[0].in;
       if (shape.length === 1) return x;
       const [channels, height, width] = shape,
-        maps = new Float64Array(size);
+        maps = new Float64Array(x.length);
       for (let channel = 0; channel < channels; channel++)
         for (let place = 0; place < height * width; place++) {
           maps[place * channels + channel] = x[channel * height * width + place];
