@@ -35,7 +35,8 @@ def matrix_parameters(model: nn.Module, *, leave_out: Iterable[nn.Module] = ()) 
 
     Matrices of dense stacks, of the parts of a layer (H, T, C) and of convolutions are views: they share memory with the model's
     parameters, and after each backward pass their `.grad` shares memory with the gradients of the model. Clipping and `zero_grad`
-    therefore work on the model as well as on the optimiser.
+    therefore work on the model as well as on the optimiser. If a layer takes no part in a step, clear the gradients of both: one of
+    them alone would keep its last gradient.
 
     Args:
         model: Any model. Move it to its device and type first, and do not move it afterwards.
