@@ -249,3 +249,9 @@ def test_a_name_that_is_changed_in_both_places_is_another_name() -> None:
     content = pack(FILES).replace(name.encode(), b"X" + name.encode()[1:])
     found = unpack(content, Path(ARCHIVE))
     assert found == {("X" + key[1:] if key == name else key): value for key, value in FILES.items()}
+
+
+def test_a_length_that_hides_members_is_noticed() -> None:
+    content = bytearray(pack(FILES))
+    content[679] = 122  # the length of the comment of the second member
+    refused(bytes(content), "is damaged or not a zip archive")

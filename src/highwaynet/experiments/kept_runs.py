@@ -85,8 +85,10 @@ def unpack(content: bytes, path: Path) -> dict[str, bytes]:
         InputError: The archive is damaged, too large, or holds something that `pack` does not write.
     """
     try:
-        _check_end(content, path)
+        members = _check_end(content, path)
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if len(archive.infolist()) != members:  # a damaged length hides the members that follow
+                raise zipfile.BadZipFile(f"{len(archive.infolist())} of its {members} files are listed")
             files: dict[str, bytes] = {}
             left = MOST_BYTES
             for member in archive.infolist():
@@ -112,13 +114,14 @@ def _read(path: Path) -> bytes:
     return content
 
 
-def _check_end(content: bytes, path: Path) -> None:
-    """Refuse archives with a directory too large for memory, or with anything before or after what `pack` writes."""
+def _check_end(content: bytes, path: Path) -> int:
+    """Return the number of members; refuse a directory too large for memory, and anything before or after what `pack` writes."""
     mark, *_, members, length, position, comment = _END.unpack(content[-_END.size :])
     if mark != b"PK\5\6" or comment or position + length + _END.size != len(content) or content[-_END.size - 20 :].startswith(b"PK\6\7"):
         raise zipfile.BadZipFile("its end is not where it should be")
     if members > MOST_MEMBERS or length > MOST_MEMBERS * _ENTRY_BYTES:
         raise InputError(f"{path} holds more than {MOST_MEMBERS:,} files: {WAY_OUT}")
+    return int(members)
 
 
 def _check(member: zipfile.ZipInfo, path: Path) -> None:
