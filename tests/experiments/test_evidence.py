@@ -12,6 +12,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.experiments.evidence import RunEvidence, ask, kept_of, needs_data
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.kept import KeptRun
+from highwaynet.runs.spec import StartSpec
 
 
 def test_labels_end_in_a_number_or_not_at_all(tmp_path: Path) -> None:
@@ -45,6 +46,13 @@ def test_seeds_are_counted_for_each_setting(tmp_path: Path) -> None:
     assert evidence.seeds_of(evidence.labelled("5")) == 2
     assert evidence.seeds_of(evidence) == 1, "the smallest number"
     assert evidence.seeds_of([]) == 0
+
+
+def test_first_stages_are_not_another_setting(tmp_path: Path) -> None:
+    spec = mnist_spec(width=5)
+    specs = {f"hinted-{seed}": spec.model_copy(update={"seed": seed, "start": StartSpec(run=f"stage-{seed}")}) for seed in (1, 2, 3)}
+    evidence = evidence_of(tmp_path, dict.fromkeys(specs, Fake()), specs=specs)
+    assert evidence.seeds_of(evidence) == 3
 
 
 def test_the_best_loss_is_the_lowest_and_none_where_it_diverged(tmp_path: Path) -> None:

@@ -128,7 +128,8 @@ class Evidence:
     @staticmethod
     def seeds_of(runs: Iterable[RunEvidence]) -> int:
         """With how many seeds each setting among some runs was trained; the smallest number if they differ."""
-        counts = Counter(run.spec.model_dump_json(exclude={"seed"}) for run in runs)
+        # Runs with hints start from a first stage, which is another run for each seed.
+        counts = Counter(run.spec.model_dump_json(exclude={"seed": True, "start": {"run", "weights"}}) for run in runs)
         return min(counts.values(), default=0)
 
 

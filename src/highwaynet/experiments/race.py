@@ -258,7 +258,7 @@ _TINY = RaceSetting(
 )
 RACE_DENSE = race(
     "race-dense",
-    "Table 2's race with thin dense networks on MNIST",
+    "Table 2's race: thin dense networks on MNIST",
     {"smoke": _TINY, "laptop": _DENSE, "paper": _DENSE},
     {
         "smoke": "digits, 6 layers, 3 epochs: shows that everything works, says nothing about the papers.",
@@ -282,7 +282,7 @@ _MAXOUT = RaceSetting(
 )
 RACE_MAXOUT = race(
     "race-maxout",
-    "Table 2's race with maxout networks on MNIST",
+    "Table 2's race: maxout networks on MNIST",
     {"laptop": _MAXOUT, "paper": _MAXOUT},
     {
         "smoke": "the maxout networks are too large for digits; race-dense runs the same code at this scale",
