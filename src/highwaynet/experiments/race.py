@@ -163,7 +163,7 @@ def _rows(reported: Mapping[str, str]) -> Callable[["Evidence"], list[Row]]:
         for method, title in METHODS.items():
             means = [f"{rate:g}: {statistics.fmean(map(tested, runs)):.2f}" for rate, runs in by_rate(evidence, method).items()]
             if means:
-                found.append(Row(f"{title}, mean test accuracy by learning rate", "not given", f"{', '.join(means)} %"))
+                found.append(Row(f"{title}, means by learning rate", "not given", f"{', '.join(means)} %"))
         return found
 
     return rows
