@@ -45,7 +45,8 @@ def reproduce_command(
     """Repeat a figure or table of the paper: its runs, its numbers beside ours, its figure, and verdicts by rules that are written first.
 
     The rules are stored before the runs. After Ctrl-C, a crash or a reboot, the same command continues. Claims share runs with the same
-    settings.
+    settings. Every ten minutes, what the rules need of finished runs is written to the claim's folder: with this folder, the same command
+    continues on another machine.
 
     Examples:
     highway reproduce list;
@@ -112,7 +113,7 @@ def _time_needed(seconds: float, workers: int) -> str:
 def _print_plan(job: "Job", seconds: float, workers: int) -> None:
     from highwaynet.experiments.claim_records import rule_texts
 
-    runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.pool.is_done(run)} for run in job.runs]
+    runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.is_done(run)} for run in job.runs]
     rules = [rule.model_dump(mode="json") for rule in rule_texts(job.claim)]
     print_json(
         {

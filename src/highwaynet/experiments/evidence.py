@@ -12,7 +12,7 @@ from highwaynet.analysis.questions import EVALUATION, QUESTIONS
 from highwaynet.base.errors import InputError
 from highwaynet.experiments.claims import Analysis, Scale
 from highwaynet.experiments.keys import teacher_key
-from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.directory import ANALYSIS, RunDirectory
 from highwaynet.runs.kept import KeptRun
 from highwaynet.runs.record_files import RecordT
 from highwaynet.runs.run_records import EpochRecord, Score
@@ -25,6 +25,18 @@ Status = Literal["finished", "diverged"]
 def stored_as(question: Analysis) -> str:
     """Return the name of a question's record; claims use the training data."""
     return EVALUATION if question == EVALUATION else QUESTIONS[question].stored_as()
+
+
+def has_records(run: KeptRun, analyses: Iterable[Analysis]) -> bool:
+    """Whether something is kept of each of these questions."""
+    return all(f"{ANALYSIS}/{stored_as(question)}.json" in run.files for question in analyses)
+
+
+def status_of(run: KeptRun, analyses: tuple[Analysis, ...]) -> Status:
+    """How a kept run ended: a run that diverged has no records, and not all of its epochs."""
+    training = run.read_spec().training
+    whole = len(run.read_history()) == training.epochs
+    return "finished" if whole or (training.patience is not None and analyses and has_records(run, analyses)) else "diverged"
 
 
 class RunEvidence:

@@ -53,13 +53,22 @@ def read_runs(folder: Path, labels: Iterable[str]) -> dict[str, KeptRun]:
         if not (folder / RUNS).is_dir():
             raise InputError(f"{path} is missing: {WAY_OUT}")
         return {label: KeptRun.in_folder(folder / RUNS / label) for label in wanted}
+    found = read_archive(folder)
+    if missing := [label for label in wanted if label not in found]:
+        raise InputError(f"{path} does not hold the run {missing[0]}: {WAY_OUT}")
+    return {label: found[label] for label in wanted}
+
+
+def read_archive(folder: Path) -> dict[str, KeptRun]:
+    """Return all runs in the archive of a claim, by label; empty if there is none. Raises InputError if it is damaged."""
+    path = folder / ARCHIVE
+    if not path.exists():
+        return {}
     found: dict[str, dict[str, bytes]] = {}
     for member, content in unpack(_read(path), path).items():
         label, _, name = member.partition("/")
         found.setdefault(label, {})[name] = content
-    if missing := [label for label in wanted if label not in found]:
-        raise InputError(f"{path} does not hold the run {missing[0]}: {WAY_OUT}")
-    return {label: KeptRun(path / label, found[label]) for label in wanted}
+    return {label: KeptRun(path / label, files) for label, files in found.items()}
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:

@@ -29,14 +29,14 @@ from highwaynet.experiments.claim_records import (
 )
 from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
 from highwaynet.experiments.estimate import estimate
-from highwaynet.experiments.evidence import Answers, Evidence, RunEvidence, Status, ask, kept_of, needs_data
+from highwaynet.experiments.evidence import Evidence, RunEvidence, Status, needs_data
 from highwaynet.experiments.frozen import frozen_commit
+from highwaynet.experiments.keeping import Ended, Keeper, kept_before, kept_now
 from highwaynet.experiments.kept_runs import read_runs, write_runs
 from highwaynet.experiments.keys import key_of
 from highwaynet.experiments.pool import RUNS, Pool
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.kept import KeptRun
 from highwaynet.runs.lock import FolderLock
 from highwaynet.training.suitability import SpecChecks
 
@@ -76,9 +76,25 @@ class Job:
         return self.out / folder_name(self.claim.name, self.scale)
 
     @cached_property
+    def kept(self) -> dict[str, Ended]:
+        """What the claim's folder holds of its runs, by label, when this is first read."""
+        return kept_before(self.folder, self.runs)
+
+    def is_done(self, run: Run) -> bool:
+        """Whether a run has finished or diverged, here or, if the claim's folder holds what is needed of it, elsewhere."""
+        return self.pool.is_done(run) or run.label in self.kept
+
+    @property
+    def needed(self) -> list[Run]:
+        """The runs whose directories are needed: those that are not kept, and their teachers."""
+        wanted = {run.label for run in self.runs if run.label not in self.kept}
+        wanted |= {run.teacher.label for run in self.runs if run.label in wanted and run.teacher and not self.pool.is_done(run)}
+        return [run for run in self.runs if run.label in wanted]
+
+    @cached_property
     def left(self) -> list[tuple[Run, int]]:
-        """The runs that are not done when this is first read, with their remaining epochs."""
-        return [(run, run.spec.training.epochs - epochs_done(self.pool.path_of(run))) for run in self.runs if not self.pool.is_done(run)]
+        """The runs that are to be made when this is first read, with their remaining epochs."""
+        return [(run, run.spec.training.epochs - epochs_done(self.pool.path_of(run))) for run in self.needed if not self.pool.is_done(run)]
 
 
 def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path], *, need_data: bool = True) -> Job:
@@ -96,8 +112,10 @@ def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: lis
 def check_data(job: Job) -> None:
     """Raise InputError if data that are still needed are missing."""
     fits = SpecChecks()
+    needed = {run.label for run in job.needed}
     for run in job.runs:
-        if not job.pool.is_done(run) or needs_data(RunDirectory(job.pool.path_of(run)), run.analyses):
+        done = job.pool.is_done(run)
+        if (not done and run.label in needed) or (done and needs_data(_directory(job, run), run.analyses)):
             fits.check(run.spec)
 
 
@@ -115,7 +133,13 @@ def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
         raise cannot("create", folder, error) from error
     with _alone_in(folder):
         plan = _written_plan(job)
-    run_all(list(job.runs), job.pool, workers, display.show)
+    keeper = Keeper(folder, dict(job.kept), lambda: [(run, _directory(job, run)) for run in job.runs if job.pool.is_done(run)])
+
+    def show(standing: Standing) -> None:
+        display.show(standing)
+        keeper.look()
+
+    run_all(job.needed, job.pool, workers, show)
     with _alone_in(folder):
         if (now := load_plan(folder)) is None or now.runs != plan.runs:
             raise HighwayError(
@@ -144,7 +168,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 def _written_plan(job: Job) -> PlanRecord:
     """The plan, written down if it is a new one: other runs need another, and so do other rules before the first run."""
     known, rules, runs = load_plan(job.folder), rule_texts(job.claim), {run.label: key_of(run.spec) for run in job.runs}
-    begun = [run.label for run in job.runs if job.pool.is_done(run) or epochs_done(job.pool.path_of(run))]
+    begun = [run.label for run in job.runs if job.is_done(run) or epochs_done(job.pool.path_of(run))]
     if known is not None and known.runs == runs and begun:
         return known
     # Runs that were made under an earlier plan with the same rules were made after the rules, and after its commit.
@@ -175,30 +199,22 @@ def _planned_elsewhere(job: Job, commit: str | None) -> set[str]:
 
 def _collect(job: Job, display: Display) -> Evidence:
     """Analyse the trained networks, write what is kept of the runs to the claim's folder, and read it from there."""
-    kept: dict[str, KeptRun] = {}
-    statuses: dict[str, Status] = {}
+    ended: dict[str, Ended] = {}
     for run in job.runs:
-        directory = RunDirectory(job.pool.path_of(run))
+        if run.label in job.kept and not job.pool.is_done(run):
+            ended[run.label] = job.kept[run.label]
+            continue
         try:
-            answers = _asked(run, directory, display)
+            ended[run.label] = kept_now(run, _directory(job, run), display.note)
         except InputError as error:
             SpecChecks().check(run.spec)  # if the data are missing, this raises a more helpful error
             raise InputError(f"{error} ({_way_out(job, run)}, and the same command makes this run again)") from error
-        kept[run.label] = kept_of(directory, answers)
-        statuses[run.label] = "finished" if directory.finished else "diverged"
-    write_runs(job.folder, kept)
-    return _evidence_in(job.folder, job.scale, statuses)
+    write_runs(job.folder, {label: kept for label, (kept, _) in ended.items()})
+    return _evidence_in(job.folder, job.scale, {label: status for label, (_, status) in ended.items()})
 
 
-def _asked(run: Run, directory: RunDirectory, display: Display) -> Answers:
-    """Return the records of a run; empty if it diverged. Raises InputError if it is damaged."""
-    RunDirectory.open(directory.path).read_spec()
-    if not directory.finished:
-        return {}
-    directory.read_history()  # raises an error if it is damaged
-    if run.analyses:
-        display.note(f"analysing {run.label}: {', '.join(run.analyses)}")
-    return ask(directory, run.analyses)
+def _directory(job: Job, run: Run) -> RunDirectory:
+    return RunDirectory(job.pool.path_of(run))
 
 
 def _way_out(job: Job, run: Run) -> str:

@@ -1,0 +1,132 @@
+"""Claims that continue from what their folder holds of earlier runs, without weights."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.fakes import claim_files
+from experiments.test_reproduce import CLAIM, Silent, train_here
+from highwaynet.experiments import keeping
+from highwaynet.experiments import reproduce as module
+from highwaynet.experiments.claim_records import load_plan
+from highwaynet.experiments.claims import Run
+from highwaynet.experiments.kept_runs import ARCHIVE, read_archive, write_runs
+from highwaynet.experiments.pool import Pool
+from highwaynet.experiments.race import RACE_DENSE
+from highwaynet.experiments.reproduce import Job, prepare, reproduce
+from highwaynet.experiments.runner import Standing
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The runs that were trained, by label; runs are trained in this process."""
+    labels: list[str] = []
+
+    def run_all(runs: list[Run], pool: Pool, workers: int, show: Callable[[Standing], None]) -> None:
+        for run in runs:
+            if not pool.is_done(run):
+                labels.append(run.label)
+                train_here([run], pool, workers, show)
+            show(Standing(len(labels), len(runs), ()))
+
+    monkeypatch.setattr(module, "run_all", run_all)
+    monkeypatch.setattr(module, "frozen_commit", lambda: "c0ffee")
+    return labels
+
+
+@pytest.fixture
+def made(tmp_path: Path, trained: list[str]) -> Path:
+    """A folder in which the claim was reproduced, without the runs."""
+    out = tmp_path / "made"
+    reproduce(prepare(CLAIM, "laptop", None, out, []), 1, Silent())
+    assert trained == ["tame-1", "wild"]
+    trained.clear()
+    shutil.rmtree(out / "runs")
+    return out
+
+
+def test_a_claim_whose_runs_are_kept_is_judged_without_them(made: Path, trained: list[str]) -> None:
+    before = claim_files(made / "toy")
+    (made / "toy" / "record.json").unlink()
+    job = prepare(CLAIM, "laptop", None, made, [])
+    assert job.left == []
+    record = reproduce(job, 1, Silent())
+    assert trained == []
+    assert claim_files(made / "toy") == before
+    assert record.rules[0].fresh, "the plan, with its commit, was there before the runs"
+
+
+def test_only_runs_that_are_missing_are_made(made: Path, trained: list[str]) -> None:
+    before, runs = claim_files(made / "toy"), read_archive(made / "toy")
+    write_runs(made / "toy", {"tame-1": runs["tame-1"]})
+    job = prepare(CLAIM, "laptop", None, made, [])
+    assert [run.label for run, _ in job.left] == ["wild"]
+    record = reproduce(job, 1, Silent())
+    assert trained == ["wild"]
+    assert claim_files(made / "toy") == before
+    assert record.made_before == 0
+
+
+@pytest.mark.parametrize("wrong", ["another run", "without a record", "damaged"])
+def test_kept_runs_that_do_not_do_are_made_again(wrong: str, made: Path, trained: list[str]) -> None:
+    folder = made / "toy"
+    before, runs = claim_files(folder), read_archive(folder)
+    if wrong == "another run":
+        runs["tame-1"] = runs["wild"]
+    elif wrong == "without a record":
+        runs["tame-1"].files = {name: content for name, content in runs["tame-1"].files.items() if "flow" not in name}
+    write_runs(folder, runs)
+    if wrong == "damaged":
+        (folder / ARCHIVE).write_bytes((folder / ARCHIVE).read_bytes()[:-30])
+    reproduce(prepare(CLAIM, "laptop", None, made, []), 1, Silent())
+    assert trained == (["tame-1", "wild"] if wrong == "damaged" else ["tame-1"])
+    assert claim_files(folder) == before
+
+
+def test_runs_are_kept_while_others_are_made(tmp_path: Path, trained: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "EVERY", 0.0)
+    job = prepare(CLAIM, "laptop", None, tmp_path, [])
+    seen: list[list[str]] = []
+
+    class Stopped(Silent):
+        def show(self, standing: Standing) -> None:
+            seen.append(sorted(read_archive(job.folder)))
+            if standing.done == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(job, 1, Stopped())
+    assert seen == [[], ["tame-1"]], "the first one, while the second one was made"
+    shutil.rmtree(tmp_path / "runs")
+    trained.clear()
+    plan = load_plan(job.folder)
+    record = reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    assert trained == ["wild"]
+    assert record.rules[0].fresh
+    assert load_plan(job.folder) == plan
+
+
+def test_nothing_is_kept_in_between_if_a_claim_is_quick(tmp_path: Path, trained: list[str]) -> None:
+    job = prepare(CLAIM, "laptop", None, tmp_path, [])
+
+    class Stopped(Silent):
+        def show(self, standing: Standing) -> None:
+            assert not (job.folder / ARCHIVE).exists()
+
+    reproduce(job, 1, Stopped())
+    assert (job.folder / ARCHIVE).exists()
+
+
+def test_a_teacher_is_needed_as_long_as_its_students_are(tmp_path: Path) -> None:
+    runs = RACE_DENSE.plan("smoke", 1)
+    job = Job(RACE_DENSE, "smoke", runs, tmp_path, Pool(tmp_path / "runs"))
+    kept: dict[str, Any] = {run.label: None for run in runs}
+    job.__dict__["kept"] = {label: None for label in kept if not label.startswith("hinted")}
+    assert [run.label.partition("-")[0] for run in job.needed] == ["teacher", "hinted", "hinted"]
+    job.__dict__["kept"] = {label: None for label in kept if not label.startswith("plain")}
+    assert [run.label.partition("-")[0] for run in job.needed] == ["plain", "plain"]
+    job.__dict__["kept"] = kept
+    assert job.needed == []
