@@ -108,6 +108,8 @@ class HighwayClassifier(ClassifierMixin, HighwayEstimator):  # type: ignore[misc
         features = self._features(x, follows=follows)
         names = names_in(y)
         y = column_or_1d(y, warn=True)
+        if (y.dtype.kind == "O" and any(label is None for label in y)) or (y.dtype.kind == "f" and np.isnan(y).any()):
+            raise DataError(f"Input y contains {'None' if y.dtype.kind == 'O' else 'NaN'}: leave these samples out, or give them a label")
         check_classification_targets(y)
         weights = checked_weights(sample_weight, features)
         if weights is not None and len(y) == len(weights):

@@ -18,13 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 
 import highwaynet.figures.drawings  # noqa: F401  # so that records can draw themselves
 from highwaynet.analysis.collect import Study
-from highwaynet.base.errors import DataError
+from highwaynet.base.errors import DataError, InputError
 from highwaynet.base.files import short_lived
 from highwaynet.data.columns import NEARLY_ALL
+from highwaynet.data.reading import divided
 from highwaynet.data.sources import Source
 from highwaynet.data.table_files import Table
 from highwaynet.data.tables import TableEncoder
 from highwaynet.estimator.inputs import Features, checked, like_training, source_of, value_errors
+from highwaynet.estimator.parameters import check_parameters, plain, thread_count
 from highwaynet.networks.network import Network
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
@@ -71,10 +73,10 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         Small sets have their own rule, which dropout, batch size and early stopping would break.
         """
         given = {section: dict(values) for section, values in (self.settings or {}).items()}
-        network: dict[str, Any] = {"depth": None if self.depth == "auto" else _plain(self.depth), "width": _plain(self.width)}
+        network: dict[str, Any] = {"depth": None if self.depth == "auto" else plain(self.depth), "width": plain(self.width)}
         network["dropout"] = None if self.dropout is None else (0.0, float(self.dropout))
         names = ("epochs", "batch_size", "learning_rate", "weight_decay", "patience")
-        training = {name: _plain(getattr(self, name)) for name in names} | {"threads": _threads(self.n_jobs), "device": "cpu"}
+        training = {name: plain(getattr(self, name)) for name in names} | {"threads": thread_count(self.n_jobs), "device": "cpu"}
         data: dict[str, Any] = {"test": 0.0, "split_seed": seed}
         if self.early_stopping != "auto":
             data["validation"] = float(self.validation_fraction) if self.early_stopping else 0.0
@@ -89,6 +91,7 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _fit(self, x: Any, y: Any, sample_weight: Any) -> Self:
         """Train on new data; if that fails, the estimator is as before."""
         before = dict(self.__dict__)
+        check_parameters(self)
         try:
             return self._train(self._source(x, y, sample_weight, follows=self.warm_start and hasattr(self, "_files")))
         except BaseException:
@@ -121,6 +124,8 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if source.table is not None:
             sections["data"] = {"use": _used(source.table)} | sections["data"]
         spec = RunSpec.for_data(source, **sections)
+        if self.early_stopping == "auto" and "validation" not in sections["data"] and not _divisible(source, spec):
+            spec = RunSpec.for_data(source, **sections | {"data": sections["data"] | {"validation": 0.0}})
         if self.depth == "auto":
             spec = with_depth(spec, self._search_depth(spec, source, watcher.note if watcher else lambda note: None))
         return train(spec, folder / "run", data=source, watcher=watcher)
@@ -173,7 +178,7 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 rows = self._encoder.encode(like_training(features, self._column_names), dtype=_numpy(dtype))
         else:
             rows = np.ascontiguousarray(features, np.float64)
-        with torch.inference_mode(), threads(_threads(self.n_jobs)):
+        with torch.inference_mode(), threads(thread_count(self.n_jobs)):
             found = [self._network(self._prepared(batch)) for batch in torch.from_numpy(rows).split(PREDICTED_AT_ONCE)]
         outputs: NDArray[np.float64] = torch.cat(found).double().numpy()
         return outputs
@@ -274,9 +279,13 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _plain(value: Any) -> Any:
-    """Return a number of numpy, as grids of parameters have them, as one of Python."""
-    return value.item() if isinstance(value, np.generic) else value
+def _divisible(source: Source, spec: RunSpec) -> bool:
+    """Whether the samples have a validation part; if each class has one sample only, they have none."""
+    try:
+        divided(source, spec.data)
+    except InputError:
+        return False
+    return True
 
 
 def _used(table: Table) -> list[str]:
@@ -284,13 +293,6 @@ def _used(table: Table) -> list[str]:
     texts = {column.name: [text for text in column.values if text is not None] for column in table.columns if column.kind == "category"}
     unique = {name for name, found in texts.items() if len(set(found)) > NEARLY_ALL * max(len(found), 1)}
     return [column.name for column in table.columns if column.name not in unique]
-
-
-def _threads(n_jobs: int | None) -> int:
-    """Return the number of threads, by scikit-learn's convention: None is 1, −1 all cores, −2 all but one."""
-    if n_jobs is None:
-        return 1
-    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
 
 
 def _numpy(dtype: torch.dtype) -> Any:

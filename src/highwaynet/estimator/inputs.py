@@ -1,6 +1,6 @@
 """What users pass to an estimator (arrays, data frames, weights) as a `Source` for training, and as arrays or tables for prediction."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, time
@@ -49,6 +49,8 @@ def checked(estimator: BaseEstimator, x: Any, *, known: bool | None, least: int 
         ValueError: If the inputs are not a table of numbers and categories, or not like those in training.
     """
     first = known is None
+    if (isinstance(x, Mapping) and not hasattr(x, "nnz")) or hasattr(x, "collect"):  # not a sparse matrix; or a lazy frame of Polars
+        raise DataError(f"X is a {type(x).__name__}: pass a data frame or an array instead")
     if is_frame(x) or _has_texts(x):
         if not is_frame(x):
             x = np.asarray(x, dtype=object)
@@ -95,7 +97,7 @@ def _within_limits(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _has_texts(x: Any) -> bool:
-    """Whether an array or a list of rows has texts or dates."""
+    """Whether an array or a list of rows has texts, dates, or gaps that numpy does not know."""
     if hasattr(x, "dtype") and getattr(x.dtype, "kind", "f") not in "OUSM":
         return False
     try:
@@ -104,7 +106,11 @@ def _has_texts(x: Any) -> bool:
         return False
     if array.ndim != 2:
         return False
-    return array.dtype.kind in "USM" or (array.dtype.kind == "O" and any(isinstance(value, str | date | time) for value in array.flat))
+    return array.dtype.kind in "USM" or (array.dtype.kind == "O" and any(map(_is_text, array.flat)))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | date | time) or type(value).__name__ in {"NAType", "NaTType"}
 
 
 def _named_columns(x: NDArray[Any]) -> Table:
