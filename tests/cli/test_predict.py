@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,51 @@ def test_formulas_become_texts_unless_a_program_reads_them(tmp_path: Path, highw
     assert answers[0]["kept"] == {"@note": FORMULA}
     refused = highway("predict", "run", "./-new.csv", "--json", "--raw")
     assert (refused.returncode, refused.stderr) == (2, "highway: --raw: only texts in CSV are changed; leave it out, or add --csv\n")
+
+
+def changed(columns: dict[str, list[Any]], **changes: list[Any] | None) -> dict[str, list[Any]]:
+    """The columns with others, without those that are None."""
+    return {name: values for name, values in (columns | changes).items() if values is not None}
+
+
+def test_bad_tables_are_one_sentence(tmp_path: Path, highway: Highway) -> None:
+    good = clean(60)
+    tables = {
+        "empty.csv": {name: [] for name in good},
+        "one.csv": changed(good, y=["yes"] * 60),
+        "text.csv": changed(good, a=["old", *good["a"][1:]]),
+        "missing.csv": changed(good, b=None),
+        "renamed.csv": {{"b": "bb"}.get(name, name): values for name, values in good.items()},
+    }
+    for name, columns in (tables | {"good.csv": good}).items():
+        written(tmp_path / name, columns)
+    (tmp_path / "nothing.csv").write_text("")
+    assert highway("train", "--data", "good.csv", "--target", "y", *QUICK, "--out", "run").returncode == 0
+    before = sorted(path.name for path in tmp_path.iterdir())
+    train = ("train", "--target", "y", *QUICK, "--out", "new", "--data")
+    cases = [
+        ((*train, "nothing.csv"), "nothing.csv is empty"),
+        ((*train, "empty.csv"), "empty.csv has columns, but no rows: add some"),
+        ((*train, "one.csv"), "one.csv: the target 'y' is 'yes' in all rows: at least two classes are needed"),
+        (("predict", "run", "empty.csv", "--csv"), "empty.csv has columns, but no rows"),
+        (("predict", "run", "nothing.csv", "--csv"), "nothing.csv is empty"),
+        (("predict", "run", "text.csv", "--csv"), "text.csv, column 'a', row 1: 'old' where the training data had numbers"),
+        (("predict", "run", "missing.csv", "--csv"), "missing.csv has no column 'b', which the training data had: add it"),
+        (("predict", "run", "renamed.csv", "--csv"), "has no column 'b', which the training data had: add it, or rename 'bb' to it"),
+        (("predict", "run", "good.csv", "--keep", "ages"), "unknown column of good.csv 'ages'"),
+        (("export", "run", "--out", "none/file.onnx"), "cannot write none/file.onnx: there is no folder none; create it first"),
+        (("export", "run", "--out", "."), "cannot write .: it is a folder; name a file"),
+    ]
+    for arguments, sentence in cases:
+        refused = highway(*arguments)
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1), (arguments, refused.stderr)
+        assert sentence in refused.stderr
+        assert "Traceback" not in refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_names_of_files_that_are_not_utf8(tmp_path: Path, highway: Highway) -> None:
+    several(tmp_path / "run").head(2).to_csv(tmp_path / os.fsdecode(b"caf\xe9.csv"), index=False)
+    for form, name in (("--json", "caf\\\\udce9.csv"), ("--csv", "caf\\udce9.csv")):
+        told = highway("predict", "run", os.fsdecode(b"caf\xe9.csv"), form)
+        assert (told.returncode, name in told.stdout) == (0, True), told.stderr

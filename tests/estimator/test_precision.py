@@ -63,6 +63,8 @@ def test_the_command_sees_them_too(dtype: str, tmp_path: Path, highway: Highway)
     np.save(tmp_path / "new.npy", x.astype(dtype))
     answers = highway("predict", "run", "new.npy", "--csv").stdout.splitlines()[1:]
     assert [line.split(",")[1] for line in answers] == model.predict(x).astype(str).tolist()
+    refused = highway("explore", "run", "--out", "page.html")
+    assert (refused.returncode, "feature 1 has values around 1.7e+09 that differ by about" in refused.stderr) == (2, True)
 
 
 def test_float32_arrays_stay_float32(tmp_path: Path) -> None:
