@@ -74,7 +74,7 @@ class Export:
         phrases = {
             "number": "number, float64 (batch); NaN is a gap",
             "date": "date, float64 (batch): days since 1970-01-01, in UTC; NaN is a gap",
-            "category": "category, string (batch); an empty text is a gap",
+            "category": "category, string (batch) without white space around it; an empty text is a gap",
         }
         return phrases.get(rule.kind, str(rule.kind))
 
