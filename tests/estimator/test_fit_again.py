@@ -156,3 +156,9 @@ def test_depth_auto_searches_without_a_validation_part(count: int, options: Any,
     assert made.depth_ in {depth for depth, _, _ in trials}
     again = HighwayClassifier(depth=made.depth_, width=8, epochs=30, random_state=0, **options).fit(x, x[:, 0] > 0)
     np.testing.assert_array_equal(again.predict_proba(x), made.predict_proba(x))
+
+
+def test_depth_auto_with_too_few_samples_says_so() -> None:
+    for x, y in ((rows(4), [0, 1, 2, 3]), (rows(2), [0, 1])):
+        with pytest.raises(ValueError, match=r"depth = 'auto': depths cannot be compared with so few samples \(\d\); choose a depth"):
+            HighwayClassifier(depth="auto").fit(x, y)

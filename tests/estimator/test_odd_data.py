@@ -113,6 +113,7 @@ def test_inputs_that_are_refused() -> None:
         ({"warm_start": "x"}, "warm_start = 'x': should be True or False"),
         ({"settings": 3}, "settings = 3: should be None or a mapping"),
         ({"settings": {"training": 3}}, "settings = .*: should be None or a mapping"),
+        ({"settings": {"data": {"ignore": ["a"]}}}, "settings has data.ignore, which is for files: X and y are the data"),
         ({"dropout": "a"}, "dropout = 'a': should be None or a number"),
         ({"width": 8.5}, "network.width = 8.5: should be a valid integer"),
         ({"epochs": 0}, "training.epochs = 0: should be at least 1"),

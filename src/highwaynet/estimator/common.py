@@ -138,6 +138,8 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             share = min(0.5, max(SMALL_SHARE if small else 0.0, self.validation_fraction))
             spec = spec.model_copy(update={"data": spec.data.model_copy(update={"validation": float(share)})})
             epochs = spec.training.epochs if small else epochs  # an epoch of a small set is one step
+            if not _divisible(source, spec):
+                raise DataError(f"depth = 'auto': depths cannot be compared with so few samples ({len(source.samples)}); choose a depth")
         depth: int = find_depth(spec, source, tell=tell, epochs=epochs).network.depth
         return depth
 
@@ -191,7 +193,7 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return prepared
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> RunDirectory:
-        """Save the fitted estimator as a run directory, for `highway predict`, `report` and the other commands.
+        """Save the fitted estimator as a run directory, for `highway predict`, `highway export` and `load`.
 
         Args:
             path: The run directory to create.

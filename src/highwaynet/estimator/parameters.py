@@ -8,6 +8,9 @@ import numpy as np
 
 from highwaynet.base.errors import DataError
 
+OF_FILES = frozenset({"name", "labels", "target", "task", "header", "ignore", "resize", "colour", "skip_bad"})
+"""Settings of data that have no effect on data in memory."""
+
 
 def check_parameters(estimator: Any) -> None:
     """Raise ValueError if a parameter of an estimator is wrong; the others are settings of a run, which are checked there."""
@@ -24,6 +27,8 @@ def check_parameters(estimator: Any) -> None:
     for name, (right, is_right) in rules.items():
         if not is_right:
             raise DataError(f"{name} = {getattr(estimator, name)!r}: should be {right}")
+    if given := sorted(OF_FILES & set((settings or {}).get("data", ()))):
+        raise DataError(f"settings has data.{given[0]}, which is for files: X and y are the data, so change them instead")
 
 
 def _is_truth(value: Any) -> bool:
