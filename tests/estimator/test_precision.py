@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from highwaynet import HighwayClassifier, HighwayRegressor, RunSpec, evaluate, export, load, train
+from highwaynet import HighwayClassifier, HighwayRegressor, InputError, RunSpec, evaluate, export, load, train
 from highwaynet.data.preprocessing import fit_preprocessing
 from highwaynet.exporting.checking import onnx_answer
 from support import Highway
@@ -101,3 +101,9 @@ def test_values_beyond_float32_are_refused() -> None:
     tiny = HighwayClassifier(random_state=0, epochs=1).fit(np.linspace(0, 1e-9, 120)[:, None], np.arange(120) > 50)
     with pytest.raises(ValueError, match="too far from the data in fit"):
         tiny.predict(np.array([[1e38]]))
+
+
+def test_a_run_refuses_values_that_standardising_makes_infinite(tmp_path: Path) -> None:
+    tiny = HighwayClassifier(random_state=0, epochs=1).fit(np.linspace(0, 1e-9, 120)[:, None], np.arange(120) > 50)
+    with pytest.raises(InputError, match="a value is too far from the training data"):
+        load(tiny.save(tmp_path / "run")).predict(np.array([[1e38]]))

@@ -132,7 +132,7 @@ class TrainedModel:
         elif raw.dtype is torch.float64 and dtype is not torch.float64:
             raw = raw.float()  # training had float32 inputs
         prepared = self.preparation.preprocessing.apply(raw).to(dtype)
-        if not torch.isfinite(prepared).all():
+        if self.data.kind == "features" and not torch.isfinite(prepared).all():
             raise InputError("inputs: a value is too far from the training data; correct it or remove its row")
         outputs: Tensor = self.network(prepared)
         return outputs
