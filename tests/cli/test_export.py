@@ -131,3 +131,21 @@ def test_the_ten_lines_of_the_documents(highway: Highway, finished_run: Callable
     result = subprocess.run([sys.executable, "-c", alone], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stderr
     assert len(result.stdout.splitlines()) == 2
+
+
+def test_the_lines_of_the_documents_for_a_table(highway: Highway, tmp_path: Path) -> None:
+    """The second code in docs/EXPORT.md, for a table with categories, gaps and white space around texts."""
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "docs/EXPORT.md").read_text(), re.DOTALL)[1]
+    assert len([line for line in code.splitlines() if line]) <= 10
+    rows = "".join(f"{place * 37 % 50},{('Ulm', 'Bonn', '', 'Köln')[place % 4]},{'yes' if place % 4 else 'no'}\n" for place in range(120))
+    (tmp_path / "people.csv").write_text("age,town,answer\n" + rows)
+    trained = highway("train", "--data", "people.csv", "--target", "answer", "--epochs", 20, "--out", "people")
+    assert trained.returncode == 0, trained.stderr
+    assert highway("export", "people").returncode == 0
+    (tmp_path / "new.csv").write_text("town,age\nUlm,3\n  Ulm ,3\n,4\nBonn,\n Köln,40\nParis,7\nUlm,20\n")
+    expected = highway("predict", "people", "new.csv", "--csv").stdout.splitlines()[1:]
+    alone = "import sys\nfor name in ('torch', 'highwaynet', 'onnx', 'PIL', 'pandas'): sys.modules[name] = None\n" + code
+    result = subprocess.run([sys.executable, "-c", alone], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stderr
+    assert re.findall("yes|no", result.stdout) == [line.split(",")[1] for line in expected]
+    assert {"yes", "no"} <= set(re.findall("yes|no", result.stdout))

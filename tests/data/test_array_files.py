@@ -135,13 +135,18 @@ def test_other_shapes_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> Non
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint16", ">i4", "float16", "float64", ">f4", ">f8", "longdouble"])
-def test_other_numbers_become_float32(tmp_path: Path, dtype: str) -> None:
+def test_other_numbers_become_float32_or_float64(tmp_path: Path, dtype: str) -> None:
+    """Features keep all their digits; images, which have few, become float32."""
     array = np.array([[0, 1], [1, 0], [1, 1]]).astype(dtype)
     np.save(tmp_path / "x.npy", array)
     inputs = read_inputs(tmp_path / "x.npy")
+    assert inputs.dtype == np.dtype(np.float64 if dtype in {"int64", ">i4", "float64", ">f8", "longdouble"} else np.float32)
+    assert isinstance(inputs, np.memmap) == (dtype == "float64")
+    assert inputs.tolist() == [[0, 1], [1, 0], [1, 1]]
+    np.save(tmp_path / "x.npy", array[:, None])
+    inputs = read_inputs(tmp_path / "x.npy")
     assert inputs.dtype == np.dtype(np.float32)
     assert not isinstance(inputs, np.memmap)
-    assert inputs.tolist() == [[0, 1], [1, 0], [1, 1]]
 
 
 def test_what_needs_no_change_stays_mapped(tmp_path: Path) -> None:
@@ -177,7 +182,7 @@ def test_a_set_larger_than_memory_is_mapped(tmp_path: Path) -> None:
 
 def test_a_conversion_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_files, "MOST_BYTES", 31)
-    np.save(tmp_path / "x.npy", X.astype(np.float64))
+    np.save(tmp_path / "x.npy", X.astype(np.int64))
     assert "float32 or uint8" in refusal(tmp_path / "x.npy", read_inputs)
     np.save(tmp_path / "x.npy", X)
     assert np.array_equal(read_inputs(tmp_path / "x.npy"), X)

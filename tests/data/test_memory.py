@@ -51,13 +51,20 @@ def same(one: Any, two: Any) -> None:
         lambda x, y: [torch.from_numpy(x), torch.from_numpy(y)],
         lambda x, y: {"x": x, "y": y.tolist()},
         lambda x, y: {"x_train": x, "y_train": y},
-        lambda x, y: (x.astype(np.float64), [str(label) for label in y]),
+        lambda x, y: (x, [str(label) for label in y]),
         lambda x, y: (torch.from_numpy(x).requires_grad_(), np.eye(3)[y]),
     ],
 )
 def test_arrays_are_the_same_as_from_a_file(form: Any, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", x=FEATURES, y=CLASSES)
     same(load_dataset(str(tmp_path / "data.npz")), load_dataset(data=form(FEATURES, CLASSES)))
+
+
+def test_float64_is_the_same_from_a_file_and_from_lists(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", x=FEATURES.astype(np.float64), y=CLASSES)
+    found = load_dataset(str(tmp_path / "data.npz"))
+    same(found, load_dataset(data=(FEATURES.tolist(), CLASSES.tolist())))
+    assert found.preparation.record.exact
 
 
 def test_a_frame_is_the_same_as_a_csv_file(tmp_path: Path) -> None:

@@ -188,9 +188,9 @@ def test_an_estimator_is_a_run_for_the_other_commands(
     run = fitted.save(tmp_path / "run")
     np.testing.assert_allclose(load(run).predict_proba(x), fitted.predict_proba(x), atol=1e-6)
     np.testing.assert_array_equal(load(run).predict(x), fitted.predict(x))
-    assert evaluate(run, "train", data=fitted._source(x, y, None, training=False)).accuracy == pytest.approx(fitted.score(x, y), abs=0.03)
+    assert evaluate(run, "train", data=fitted._source(x, y, None, follows=True)).accuracy == pytest.approx(fitted.score(x, y), abs=0.03)
     with pytest.raises(InputError, match="no test part"):
-        evaluate(run, data=fitted._source(x, y, None, training=False))
+        evaluate(run, data=fitted._source(x, y, None, follows=True))
     np.save(tmp_path / "new.npy", x[:3].astype(np.float32))
     asked = highway("predict", run.path, tmp_path / "new.npy", "--csv")
     assert (asked.returncode, asked.stdout.count("\n")) == (0, 4), asked.stderr

@@ -155,3 +155,17 @@ def test_made_up_rows_have_gaps_and_unknown_categories() -> None:
     assert isinstance(table, Table)
     assert all(column.missing().any() for column in table.columns)
     assert "a category that is not in the training data" in table.column("town").values
+
+
+def test_white_space_is_left_to_the_program_that_uses_the_file(tmp_path: Path) -> None:
+    """Where tables are read it is removed; an exported file cannot do that, and says so."""
+    model = table_model()
+    exported = export(model, tmp_path / "file.onnx")
+    assert exported.about["inputs"]["town"] == "category, string (batch) without white space around it; an empty text is a gap"
+    spaced = [None if text is None else f"  {text}\t" for text in ROWS["town"]]
+    np.testing.assert_array_equal(model.predict_proba(ROWS | {"town": spaced}), model.predict_proba(ROWS))
+    answer = onnx_answer(exported.path.read_bytes())
+    unknown = answer(GIVEN | {"town": np.array([f"  {text}" for text in GIVEN["town"]], dtype=object)})["probabilities"]
+    np.testing.assert_allclose(unknown, model.predict_proba(ROWS | {"town": ["new"] * 6}), atol=1e-6)
+    stripped = {"town": np.array([(text or "").strip() for text in spaced], dtype=object)}
+    np.testing.assert_allclose(answer(GIVEN | stripped)["probabilities"], model.predict_proba(ROWS), atol=1e-6)

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SHOWN = 40
 """Largest number of rows of the table; --out, --csv and --json give all."""
+TARGETS = 8
+"""Largest number of targets in the table."""
 NAMED = 20
 """Largest number of skipped samples that are named; all are counted."""
 
@@ -41,6 +43,9 @@ def predict_command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all predictions as JSON, with all probabilities.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all predictions as CSV, with all probabilities.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="In CSV for programs: no apostrophe before texts that a spreadsheet takes for formulas.")
+    ] = False,
 ) -> None:
     """Predict classes or numbers for new files with a trained network. Files may be larger than memory.
 
@@ -49,6 +54,8 @@ def predict_command(
     Example: highway predict runs/prices new.csv --keep id --out answers.parquet --skip-bad
     """
     form = _form(out, as_json=as_json, as_csv=as_csv)
+    if raw and form != "csv":
+        raise InputError("--raw: only texts in CSV are changed; leave it out, or add --csv")
     for path in inputs:
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
@@ -59,14 +66,14 @@ def predict_command(
     from highwaynet.runs.model import load
 
     model = load(run, checkpoint)
-    if model.data.task == "regression" and model.data.outputs > 1:
-        raise InputError(f"{run} predicts {model.data.outputs} numbers for each sample: use load(run).predict(...) in Python")
+    targets = model.data.several_targets
     done, skipped, first = 0, 0, list[Answered]()
     with ExitStack() as stack:
-        about = {"run": str(run), "task": model.data.task, "target": model.data.target_name}
-        write = stack.enter_context(writer_for(form, out, about)) if form is not None else None
+        about: dict[str, Any] = {"run": str(run), "task": model.data.task, "target": model.data.target_name}
+        about |= {"targets": targets} if targets else {}
+        write = stack.enter_context(writer_for(form, out, about, raw=raw)) if form is not None else None
         for piece in model.stream(inputs, keep=columns, skip_bad=skip_bad):
-            rows = rows_of(piece, model.data.class_names)
+            rows = rows_of(piece, model.data.class_names, targets)
             if write is not None:
                 write(rows)
             elif len(first) < SHOWN:
@@ -114,11 +121,15 @@ def _print_answers(answers: list[Answered], done: int, target: str) -> None:
     kept = list(answers[0].kept)
     columns = [("input", "left"), *((name, "left") for name in kept)]
     rows = [[answer.name, *(answer.kept[name] or "" for name in kept)] for answer in answers]
+    more = f"the first {SHOWN} of {done:,}; --out, --csv or --json gives all" if done > SHOWN else None
     if answers[0].shares is not None:
         columns += [("class", "left"), ("probability", "right")]
-        found = [[str(answer.best), percent(answer.value)] for answer in answers]
+        found = [[str(answer.best), percent(answer.own_cells()["probability"])] for answer in answers]
     else:
-        columns += [(target, "right")]
-        found = [[f"{answer.value:.6g}"] for answer in answers]
-    more = f"the first {SHOWN} of {done:,}; --out, --csv or --json gives all" if done > SHOWN else None
+        numbers = [answer.value if isinstance(answer.value, dict) else {target: answer.value} for answer in answers]
+        shown = list(numbers[0])[:TARGETS]
+        columns += [(name, "right") for name in shown]
+        found = [[f"{own[name]:.6g}" for name in shown] for own in numbers]
+        if len(numbers[0]) > TARGETS:
+            more = f"the first {TARGETS} of {len(numbers[0]):,} targets; --out, --csv or --json gives all"
     print_table(columns, [before + after for before, after in zip(rows, found, strict=True)], title=more)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -14,6 +15,7 @@ from pydantic_core import to_json
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import cannot, temporary_name
+from highwaynet.data.cells import DECIMAL_COMMA, NUMBER
 
 if TYPE_CHECKING:
     from highwaynet.runs.model import Predictions
@@ -30,8 +32,8 @@ class Answered:
     name: str
     kept: dict[str, str | None]
     """Cells that are carried over."""
-    value: float
-    """The probability of the class, or the number."""
+    value: float | dict[str, float]
+    """The probability of the class, or the number; if several numbers are predicted, all of them by name."""
     best: str | None = None
     """The class; None for a regression."""
     shares: dict[str, float] | None = None
@@ -44,49 +46,80 @@ class Answered:
             return {"input": self.name, **kept, "prediction": self.value}
         return {"input": self.name, **kept, "class": self.best, "probability": self.value, "probabilities": self.shares}
 
+    def own_cells(self) -> dict[str, Any]:
+        """Return the answer as cells by column."""
+        if self.shares is not None:
+            shares = {f"probability of {name}": share for name, share in self.shares.items()}
+            return {"class": self.best, "probability": self.value, **shares}
+        if isinstance(self.value, dict):
+            return {f"prediction of {name}": number for name, number in self.value.items()}
+        return {"prediction": self.value}
+
     def as_row(self) -> dict[str, Any]:
         """Return it as cells by column; raises InputError if a column that is carried over has the name of another one."""
-        own: dict[str, Any] = {"prediction": self.value} if self.shares is None else {"class": self.best, "probability": self.value}
-        own |= {f"probability of {name}": share for name, share in (self.shares or {}).items()}
+        own = self.own_cells()
         if same := set(self.kept) & {"input", *own}:
             raise InputError(f"--keep {min(same)}: the output has a column of this name; rename yours, or choose JSON")
         return {"input": self.name, **self.kept, **own}
 
 
-def rows_of(piece: "Predictions", classes: Sequence[str]) -> list[Answered]:
-    """Return the answers of a piece, one by one."""
+def rows_of(piece: "Predictions", classes: Sequence[str], targets: Sequence[str]) -> list[Answered]:
+    """Return the answers of a piece, one by one.
+
+    Args:
+        piece: The answers.
+        classes: Names of the classes.
+        targets: Names of the targets, if there are several.
+    """
+    names = [name.encode("utf-8", "backslashreplace").decode() for name in piece.names]  # names of files may be any bytes
     kept = [dict(zip(piece.kept, cells, strict=True)) for cells in zip(*piece.kept.values(), strict=True)] or [{}] * len(piece.names)
     if piece.probabilities is None:
-        values = piece.answers.tolist()
-        return [Answered(*one) for one in zip(piece.names, kept, values, strict=True)]
+        values = [dict(zip(targets, row, strict=True)) if targets else row for row in piece.answers.tolist()]
+        return [Answered(*one) for one in zip(names, kept, values, strict=True)]
     best = piece.probabilities.argmax(1).tolist()
     return [
         Answered(name, cells, shares[place], classes[place], dict(zip(classes, shares, strict=True)))
-        for name, cells, place, shares in zip(piece.names, kept, best, piece.probabilities.tolist(), strict=True)
+        for name, cells, place, shares in zip(names, kept, best, piece.probabilities.tolist(), strict=True)
     ]
 
 
 Write = Callable[[list[Answered]], None]
 
+FORMULAS = frozenset("=+-@\t\r\n＝＋－＠")
+"""Characters with which formulas start in spreadsheet programs; some also accept the full-width forms."""
+
+
+def as_text(cell: Any) -> Any:
+    """Return a cell that a spreadsheet program does not take for a formula: an apostrophe is put before texts that look like one.
+
+    >>> [as_text(cell) for cell in ("=1+1", "@SUM(A1)", "-5.2e3", "- a", "a=1", -3.5, None)]
+    ["'=1+1", "'@SUM(A1)", '-5.2e3', "'- a", 'a=1', -3.5, None]
+    """
+    if isinstance(cell, str) and cell[:1] in FORMULAS and cell and not NUMBER.fullmatch(cell) and not DECIMAL_COMMA.fullmatch(cell):
+        return f"'{cell}"
+    return cell
+
 
 @contextmanager
-def writer_for(form: FileForm, path: Path | None, about: dict[str, Any]) -> Iterator[Write]:
+def writer_for(form: FileForm, path: Path | None, about: dict[str, Any], *, raw: bool = False) -> Iterator[Write]:
     """Open the output and yield a function that adds answers to it.
 
     Args:
         form: Its form.
         path: The file, which appears only when it is complete; None for standard output.
         about: What JSON says about all answers.
+        raw: Whether CSV has texts as they are, even if a spreadsheet program takes them for formulas.
     """
+    writers = _WRITERS | {"csv": partial(_csv, raw=raw)}
     if path is None:
-        with _WRITERS[form](sys.stdout.buffer, about) as write:
+        with writers[form](sys.stdout.buffer, about) as write:
             yield write
         sys.stdout.flush()
         return
     temporary = temporary_name(path)
     try:
         with temporary.open("xb") as stream:
-            with _WRITERS[form](stream, about) as write:
+            with writers[form](stream, about) as write:
                 yield write
             stream.flush()
             os.fsync(stream.fileno())
@@ -99,8 +132,9 @@ def writer_for(form: FileForm, path: Path | None, about: dict[str, Any]) -> Iter
 
 
 @contextmanager
-def _csv(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
+def _csv(stream: BinaryIO, about: dict[str, Any], *, raw: bool = False) -> Iterator[Write]:
     names: list[str] = []
+    safe: Callable[[Any], Any] = (lambda cell: cell) if raw else as_text
 
     class Encoded:
         """What csv writes to: text that becomes bytes."""
@@ -115,8 +149,8 @@ def _csv(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
         rows = [answer.as_row() for answer in answers]
         if rows and not names:
             names.extend(rows[0])
-            writer.writerow(names)
-        writer.writerows(row.values() for row in rows)
+            writer.writerow(map(safe, names))
+        writer.writerows(map(safe, row.values()) for row in rows)
 
     yield write
 

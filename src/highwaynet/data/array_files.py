@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot
-from highwaynet.data.array_forms import KEPT, converted, failure_told, finite_rows, not_finite, shaped_inputs
+from highwaynet.data.array_forms import converted, failure_told, finite_rows, kept_type, not_finite, shaped_inputs
 from highwaynet.data.names import LabelKind, Task
 from highwaynet.data.samples import Samples
 
@@ -240,10 +240,11 @@ def _chunks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
 
 
 def _as_inputs(array: NDArray[Any], where: str) -> NDArray[Any]:
-    """Convert to images (n, channels, height, width) or features (n, features), uint8 or finite float32; keep memory maps if possible."""
-    shaped, kept = shaped_inputs(array, where), array.dtype in KEPT
-    if not (kept and isinstance(array, np.memmap) and array.flags.c_contiguous):
-        _refuse_large(array.size * (array.itemsize if kept else 4), where)
+    """Convert to images (n, channels, height, width) or features (n, features) of the type of `kept_type`; keep memory maps if possible."""
+    shaped = shaped_inputs(array, where)
+    kept = kept_type(shaped)
+    if not (kept == array.dtype and isinstance(array, np.memmap) and array.flags.c_contiguous):
+        _refuse_large(array.size * kept.itemsize, where)
         shaped = converted(shaped, where)
     for start, rows in _chunks(shaped) if array.dtype.kind == "f" else ():
         if not (finite := finite_rows(rows)).all():

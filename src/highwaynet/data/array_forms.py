@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from highwaynet.base.errors import InputError
 
 KEPT = (np.dtype(np.uint8), np.dtype(np.float32))
-"""Types that stay as they are; others become float32."""
+"""Types that stay as they are; others become float32, or float64 if they are features with more digits than float32 has."""
+LARGEST = float(np.finfo(np.float32).max)
+"""Larger values are refused: networks compute in float32, and squares of values are summed."""
 
 
 @contextmanager
@@ -44,17 +46,29 @@ def shaped_inputs(array: NDArray[Any], where: str) -> NDArray[Any]:
     return array
 
 
+def kept_type(array: NDArray[Any]) -> np.dtype[Any]:
+    """Return the type that inputs get: that of the array if it is uint8 or float32, otherwise float32.
+
+    Features (n, features) of a type with more digits than float32, such as float64 and int64, become float64: values with a large offset,
+    for instance seconds since 1970, would lose their differences. They are standardised first, and become float32 then.
+    """
+    if array.dtype in KEPT:
+        return array.dtype
+    exact = np.can_cast(array.dtype, np.float32)
+    return np.dtype(np.float32 if array.ndim != 2 or exact else np.float64)
+
+
 def converted(array: NDArray[Any], where: str) -> NDArray[Any]:
-    """Return a contiguous copy, or the array itself if it is contiguous: uint8 and float32 as they are, other types as float32."""
+    """Return a contiguous copy with the type of `kept_type`, or the array itself if it is contiguous and has it."""
     with failure_told(where), np.errstate(all="ignore"):  # values too large for float32 become infinite, which is checked later
-        return np.ascontiguousarray(array, dtype=array.dtype if array.dtype in KEPT else np.float32)
+        return np.ascontiguousarray(array, dtype=kept_type(array))
 
 
 def finite_rows(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which rows are finite, (n,)."""
+    """Return which rows are finite also in float32, (n,)."""
     if rows.dtype.kind != "f":
         return np.ones(len(rows), np.bool_)
-    finite: NDArray[np.bool_] = np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)
+    finite: NDArray[np.bool_] = (np.abs(rows.reshape(len(rows), -1)) <= LARGEST).all(axis=1)  # False for NaN
     return finite
 
 

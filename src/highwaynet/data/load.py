@@ -54,6 +54,8 @@ def load_dataset(
         spec = spec.for_memory(target_in(data))
     known = preparation.record if preparation else None
     source = read_source(spec, data, known)
+    learned = known or (parent.record if parent else None)
+    source = source.in_precision(exact=learned.exact if learned else source.samples.inputs.dtype == np.float64)
     rows = divided(source, spec)
     if preparation is None and parent is not None:
         preparation = _taken_over(source, spec, rows, parent)
@@ -125,6 +127,7 @@ def _taken_over(source: Source, spec: DataSpec, rows: Rows, parent: Preparation)
     encoder = TableEncoder.from_json(record.encoder) if record.encoder else None
     about = {"found": description(source, encoder), "column_names": source.column_names, "notes": notes_about(source, encoder)}
     changes = about | {"fingerprint": source.fingerprint(), "target_name": source.target_name, **counts}
+    changes |= {"target_names": source.target_names} if source.target_names else {}
     return Preparation(record.model_copy(update=changes), parent.preprocessing)
 
 

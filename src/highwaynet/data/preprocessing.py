@@ -127,7 +127,9 @@ def _learn_standardise(batches: Batches, weights: Tensor | None) -> dict[str, Te
             count += float(mine.sum()) * batch[0, 0].numel()
         return total / count
 
-    mean = moment(1, 0.0)
+    first = next(batches())[0]
+    near = first[:, *[slice(1)] * (first.ndim - 1)]  # a value of each channel or feature; the mean of equal values is that value then
+    mean = near + moment(1, near)
     std = moment(2, mean).sqrt()  # a second pass, for numerical stability
     return {"mean": mean, "inverse_std": 1.0 / torch.where(std > 1e-12, std, 1.0)}
 

@@ -29,6 +29,8 @@ class DataRecord(Spec):
     """Type of the class labels in the data; predictions have the same type."""
     target_name: str = "target"
     """Name of the column or quantity to predict."""
+    target_names: tuple[str, ...] = ()
+    """Regression with several targets: their names, if they have names."""
     target_mean: float = 0.0
     """Regression: mean of the training targets; the network predicts (target − mean) / std."""
     target_std: float = 1.0
@@ -41,6 +43,8 @@ class DataRecord(Spec):
     """The raw input value that `scale` maps to 1."""
     pixels: Literal["uint8", "float32"] | None = None
     """How the pixels of images are stored; None for other data."""
+    exact: bool = False
+    """Whether raw features are float64: they are preprocessed in that precision, so that a large offset does no harm."""
     preprocessing: tuple[Step, ...] = ()
     """The steps, in order; data.safetensors has their statistics."""
     encoder: dict[str, Any] | None = None
@@ -62,6 +66,18 @@ class DataRecord(Spec):
         if self.task == "classification":
             return len(self.class_names)
         return len(self.target_means) or 1
+
+    @property
+    def several_targets(self) -> tuple[str, ...]:
+        """What the targets of a regression with several of them are called; empty for one target."""
+        count = len(self.target_means)
+        if count < 2:
+            return ()
+        return (
+            self.target_names
+            if len(self.target_names) == count
+            else tuple(f"{self.target_name} {number}" for number in range(1, count + 1))
+        )
 
     @property
     def target_scale(self) -> tuple[Any, Any]:

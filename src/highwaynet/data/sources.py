@@ -1,7 +1,7 @@
 """Reads samples from a built-in data set, or from tables, arrays and images of the user."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,8 +47,18 @@ class Source:
     column_names: tuple[str, ...] = ()
     """All columns of a table without a header, in order."""
     target_name: str = "target"
+    target_names: tuple[str, ...] = ()
+    """Names of several targets, if they have names."""
     label_kind: LabelKind = "text"
     """Type of the class labels in the data."""
+
+    def in_precision(self, *, exact: bool) -> "Source":
+        """Return it with features in float64 (`exact`) or else float32, as a run had them; other data stay as they are."""
+        if self.kind != "features":
+            return self
+        dtype = np.float64 if exact else np.float32
+        parts = [None if part is None else _cast(part, dtype) for part in (self.samples, self.test)]
+        return replace(self, samples=parts[0] or self.samples, test=parts[1])
 
     def fingerprint(self) -> str:
         """Return a checksum of all targets and weights, in order, and of up to 64 evenly spaced inputs of each part."""
@@ -61,6 +71,11 @@ class Source:
         for column in self.table.columns if self.table else ():
             found.update(f"{column.name}: {column.values[_spread(len(self.samples))].tolist()}".encode())
         return found.hexdigest()
+
+
+def _cast(part: Samples, dtype: type[np.float32] | type[np.float64]) -> Samples:
+    kept = part.inputs.dtype == dtype or (part.inputs.dtype == np.uint8 and dtype is np.float32)
+    return part if kept else replace(part, inputs=part.inputs.astype(dtype))
 
 
 def _spread(count: int) -> NDArray[np.int64]:

@@ -1,5 +1,6 @@
 """HighwayClassifier: a highway network for classes, as a scikit-learn estimator."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from highwaynet.data.cells import written_form
 from highwaynet.data.names import LabelKind
 from highwaynet.data.sources import Source
 from highwaynet.estimator.common import HighwayEstimator
-from highwaynet.estimator.inputs import checked, checked_weights, selected
+from highwaynet.estimator.inputs import checked_weights, names_in, selected
 
 
 class HighwayClassifier(ClassifierMixin, HighwayEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -99,32 +100,41 @@ class HighwayClassifier(ClassifierMixin, HighwayEstimator):  # type: ignore[misc
         Raises:
             ValueError: If the data cannot be used; the message says why.
         """
-        return self._train(self._source(X, y, sample_weight, training=True))
+        return self._fit(X, y, sample_weight)
 
-    def _source(self, x: Any, y: Any, sample_weight: Any, *, training: bool) -> Source:
+    def _source(self, x: Any, y: Any, sample_weight: Any, *, follows: bool) -> Source:
         if y is None:
             raise DataError("requires y to be passed, but the target y is None")
-        features = checked(self, x, training=training, needs_table=not training and self._encoder is not None)
+        features = self._features(x, follows=follows)
+        names = names_in(y)
         y = column_or_1d(y, warn=True)
+        if (y.dtype.kind == "O" and any(label is None for label in y)) or (y.dtype.kind == "f" and np.isnan(y).any()):
+            raise DataError(f"Input y contains {'None' if y.dtype.kind == 'O' else 'NaN'}: leave these samples out, or give them a label")
         check_classification_targets(y)
         weights = checked_weights(sample_weight, features)
         if weights is not None and len(y) == len(weights):
             used = np.flatnonzero(weights)
             features, y, weights = selected(features, used), y[used], weights[used]
         labels, numbers = np.unique(y, return_inverse=True)
-        if len(labels) < 2:
-            raise DataError(f"y has one class only, {labels[0]!r}: at least two classes are needed")
-        if training and (not self.warm_start or not hasattr(self, "classes_")):
+        if follows:
+            numbers = self._numbers(labels)[numbers]
+        else:
             self.classes_ = labels
-        elif not np.array_equal(labels, self.classes_):
-            if not np.isin(labels, self.classes_).all():
-                raise DataError(
-                    f"y has classes that the first fit did not have: {sorted(set(labels.tolist()) - set(self.classes_.tolist()))}"
-                )
-            numbers = np.searchsorted(self.classes_, y)
+        if len(labels) < 2:
+            raise DataError(f"y has one class only, {labels.tolist()[0]!r}: at least two classes are needed")
         kind: LabelKind = {"i": "whole number", "u": "whole number", "b": "truth value"}.get(self.classes_.dtype.kind, "text")  # type: ignore[assignment]
-        names = tuple(_name(label) for label in self.classes_)
-        return self._make_source(features, numbers.astype(np.int64), "classification", class_names=names, label_kind=kind, weights=weights)
+        classes = {"class_names": tuple(_name(label) for label in self.classes_), "label_kind": kind}
+        return self._make_source(
+            follows, features, numbers.astype(np.int64), "classification", weights=weights, target_names=names, **classes
+        )
+
+    def _numbers(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the numbers of labels among the classes of the first fit; raises ValueError if that had other classes."""
+        places = {label: place for place, label in enumerate(self.classes_.tolist())}
+        new = [label for label in labels.tolist() if label not in places]
+        if new:
+            raise DataError(f"y has classes that the first fit did not have, {new[:5]}: fit with warm_start=False, or leave them out")
+        return np.array([places[label] for label in labels.tolist()], dtype=np.int64)
 
     def _sections(self, seed: int, rows: int) -> dict[str, Any]:
         sections = super()._sections(seed, rows)
@@ -133,9 +143,25 @@ class HighwayClassifier(ClassifierMixin, HighwayEstimator):  # type: ignore[misc
         return sections
 
     def _class_weight(self) -> Any:
-        if isinstance(self.class_weight, str) or self.class_weight is None:
-            return self.class_weight
-        return tuple(float(self.class_weight.get(label, 1.0)) for label in self.classes_.tolist())
+        """Return "balanced", or the weight of each class, by scikit-learn's rule.
+
+        A class that is not named has weight 1. Keys that are not labels are mistakes if a label has no weight; a part of the data may
+        lack classes that the whole has.
+        """
+        given = self.class_weight
+        if not isinstance(given, Mapping):
+            if not isinstance(given, str) or given != "balanced":
+                raise DataError(f"class_weight = {given!r}: give 'balanced' or a mapping of labels to weights")
+            return given
+        labels = self.classes_.tolist()
+        unknown = [key for key in given if key not in labels]
+        if unknown and not all(label in given for label in labels):
+            raise DataError(f"class_weight has the key {unknown[0]!r}, which is not a label in y; the labels are {_listed(labels)}")
+        weights: list[Any] = [given.get(label, 1.0) for label in labels]
+        for label, weight in zip(labels, weights, strict=True):
+            if not isinstance(weight, int | float | np.number) or not 0 <= weight < float("inf"):
+                raise DataError(f"class_weight[{label!r}] = {weight!r}: give a number that is not negative")
+        return tuple(map(float, weights))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Predict the probability of each class, (samples, classes), in the order of `classes_`."""
@@ -155,3 +181,7 @@ def _name(label: Any) -> str:
     if isinstance(label, float | np.floating):
         return written_form(float(label)) or "nan"
     return str(label)
+
+
+def _listed(labels: list[Any]) -> str:
+    return ", ".join(map(repr, labels[:10])) + (", …" if len(labels) > 10 else "")

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,13 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 
 import highwaynet.figures.drawings  # noqa: F401  # so that records can draw themselves
 from highwaynet.analysis.collect import Study
-from highwaynet.base.errors import DataError
+from highwaynet.base.errors import DataError, InputError
 from highwaynet.base.files import short_lived
 from highwaynet.data.columns import NEARLY_ALL
+from highwaynet.data.reading import divided
 from highwaynet.data.sources import Source
 from highwaynet.data.table_files import Table
 from highwaynet.data.tables import TableEncoder
 from highwaynet.estimator.inputs import Features, checked, like_training, source_of, value_errors
+from highwaynet.estimator.parameters import check_parameters, plain, thread_count
 from highwaynet.networks.network import Network
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
@@ -32,11 +34,13 @@ from highwaynet.runs.packed import PackedRun, pack_run, unpack_run
 from highwaynet.runs.run_records import EpochRecord, TimingRecord
 from highwaynet.runs.spec import RunSpec
 from highwaynet.runs.suited import SMALL
-from highwaynet.training.depth_search import find_depth
+from highwaynet.training.depth_search import TRIAL_EPOCHS, find_depth, with_depth
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.loop import train
 from highwaynet.training.watcher import Watcher
 
+SMALL_SHARE = 0.25
+"""Share of a small set, at least, on which depths are compared."""
 PREDICTED_AT_ONCE = 4096
 """Rows that are predicted in one batch."""
 
@@ -60,6 +64,8 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     verbose: int
     settings: dict[str, Any] | None
     classes_: NDArray[Any]
+    _column_names: tuple[str, ...]
+    _targets: int
 
     def _sections(self, seed: int, rows: int) -> dict[str, Any]:
         """The settings of the run that the parameters choose; those that are None are left to the recipe.
@@ -67,10 +73,10 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         Small sets have their own rule, which dropout, batch size and early stopping would break.
         """
         given = {section: dict(values) for section, values in (self.settings or {}).items()}
-        network: dict[str, Any] = {"depth": None if self.depth == "auto" else _plain(self.depth), "width": _plain(self.width)}
+        network: dict[str, Any] = {"depth": None if self.depth == "auto" else plain(self.depth), "width": plain(self.width)}
         network["dropout"] = None if self.dropout is None else (0.0, float(self.dropout))
         names = ("epochs", "batch_size", "learning_rate", "weight_decay", "patience")
-        training = {name: _plain(getattr(self, name)) for name in names} | {"threads": _threads(self.n_jobs), "device": "cpu"}
+        training = {name: plain(getattr(self, name)) for name in names} | {"threads": thread_count(self.n_jobs), "device": "cpu"}
         data: dict[str, Any] = {"test": 0.0, "split_seed": seed}
         if self.early_stopping != "auto":
             data["validation"] = float(self.validation_fraction) if self.early_stopping else 0.0
@@ -81,6 +87,20 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                     sections[section].pop(name, None)
         filled = {name: {key: value for key, value in own.items() if value is not None} for name, own in sections.items()}
         return {"seed": seed} | {name: filled[name] | given.pop(name, {}) for name in filled} | given
+
+    def _fit(self, x: Any, y: Any, sample_weight: Any) -> Self:
+        """Train on new data; if that fails, the estimator is as before."""
+        before = dict(self.__dict__)
+        check_parameters(self)
+        try:
+            return self._train(self._source(x, y, sample_weight, follows=self.warm_start and hasattr(self, "_files")))
+        except BaseException:
+            self._restore(before)
+            raise
+
+    def _restore(self, attributes: dict[str, Any]) -> None:
+        self.__dict__.clear()
+        self.__dict__.update(attributes)
 
     def _train(self, source: Source) -> Self:
         """Train on a source, and take the run into memory."""
@@ -104,9 +124,24 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if source.table is not None:
             sections["data"] = {"use": _used(source.table)} | sections["data"]
         spec = RunSpec.for_data(source, **sections)
-        if self.depth == "auto" and spec.data.validation:
-            spec = find_depth(spec, source, tell=watcher.note if watcher else lambda note: None)
+        if self.early_stopping == "auto" and "validation" not in sections["data"] and not _divisible(source, spec):
+            spec = RunSpec.for_data(source, **sections | {"data": sections["data"] | {"validation": 0.0}})
+        if self.depth == "auto":
+            spec = with_depth(spec, self._search_depth(spec, source, watcher.note if watcher else lambda note: None))
         return train(spec, folder / "run", data=source, watcher=watcher)
+
+    def _search_depth(self, spec: RunSpec, source: Source, tell: Callable[[str], None]) -> int:
+        """Return the depth that is best on validation data; if the run has none, a part of its samples is set aside for the search."""
+        epochs = TRIAL_EPOCHS
+        if not spec.data.validation:
+            small = len(source.samples) < SMALL
+            share = min(0.5, max(SMALL_SHARE if small else 0.0, self.validation_fraction))
+            spec = spec.model_copy(update={"data": spec.data.model_copy(update={"validation": float(share)})})
+            epochs = spec.training.epochs if small else epochs  # an epoch of a small set is one step
+            if not _divisible(source, spec):
+                raise DataError(f"depth = 'auto': depths cannot be compared with so few samples ({len(source.samples)}); choose a depth")
+        depth: int = find_depth(spec, source, tell=tell, epochs=epochs).network.depth
+        return depth
 
     def _take(self, run: RunDirectory) -> None:
         """Hold a finished run: its files, and its network for prediction."""
@@ -138,24 +173,27 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _outputs(self, x: Any) -> NDArray[np.float64]:
         """Return the outputs of the network (samples, outputs): logits, or standardised numbers."""
         check_is_fitted(self)
-        features = checked(self, x, training=False, needs_table=self._encoder is not None)
+        features = checked(self, x, known=self._encoder is not None)
         dtype = next(self._network.parameters()).dtype
         if isinstance(features, Table) and self._encoder is not None:
             with value_errors():
                 rows = self._encoder.encode(like_training(features, self._column_names), dtype=_numpy(dtype))
         else:
-            with np.errstate(over="ignore"):
-                rows = np.ascontiguousarray(features, _numpy(dtype))
-            if not np.isfinite(rows).all():
-                raise DataError("Input X contains infinity or a value too large for dtype('float32').")
-        apply = self._preparation.preprocessing.apply
-        with torch.inference_mode(), threads(_threads(self.n_jobs)):
-            found = [self._network(apply(batch).to(dtype)) for batch in torch.from_numpy(rows).split(PREDICTED_AT_ONCE)]
+            rows = np.ascontiguousarray(features, np.float64)
+        with torch.inference_mode(), threads(thread_count(self.n_jobs)):
+            found = [self._network(self._prepared(batch)) for batch in torch.from_numpy(rows).split(PREDICTED_AT_ONCE)]
         outputs: NDArray[np.float64] = torch.cat(found).double().numpy()
         return outputs
 
+    def _prepared(self, rows: torch.Tensor) -> torch.Tensor:
+        """Preprocess raw rows, and convert them to the type of the network."""
+        prepared = self._preparation.preprocessing.apply(rows).to(next(self._network.parameters()).dtype)
+        if not torch.isfinite(prepared).all():
+            raise DataError("Input X contains a value that is too far from the data in fit: correct it.")
+        return prepared
+
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> RunDirectory:
-        """Save the fitted estimator as a run directory, for `highway predict`, `report` and the other commands.
+        """Save the fitted estimator as a run directory, for `highway predict`, `highway export` and `load`.
 
         Args:
             path: The run directory to create.
@@ -182,24 +220,33 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             InputError: If the data are not those that it was fitted with.
         """
         check_is_fitted(self)
+        before = dict(self.__dict__)
+        try:
+            source = self._source(X, y, sample_weight, follows=True)
+        finally:
+            self._restore(before)
         folder = tempfile.mkdtemp(prefix="highway-")
-        study = Study(unpack_run(self._files, Path(folder) / "run"), data=self._source(X, y, sample_weight, training=False))
+        study = Study(unpack_run(self._files, Path(folder) / "run"), data=source)
         weakref.finalize(study, shutil.rmtree, folder, ignore_errors=True)
         return study
 
-    def _source(self, x: Any, y: Any, sample_weight: Any, *, training: bool) -> Source:
+    def _source(self, x: Any, y: Any, sample_weight: Any, *, follows: bool) -> Source:
+        """Make the source from what the user passes; with `follows`, it has to be like the data that the network was fitted with."""
         raise NotImplementedError
 
-    def _make_source(self, x: Features, *args: Any, **options: Any) -> Source:
+    def _features(self, x: Any, *, follows: bool) -> Features:
+        features = checked(self, x, known=self._encoder is not None if follows else None, least=2)
+        if not isinstance(features, Table):
+            return features
+        if follows:
+            return like_training(features, self._column_names)
+        self._column_names = tuple(column.name for column in features.columns)
+        return features
+
+    def _make_source(self, follows: bool, x: Features, *args: Any, **options: Any) -> Source:
         """Make the source; small sets are trained in float64, and so is a network that was."""
         rows = x.rows if isinstance(x, Table) else len(x)
-        exact = (
-            rows < SMALL
-            if not self.warm_start or not hasattr(self, "_network")
-            else next(self._network.parameters()).dtype is torch.float64
-        )
-        if isinstance(x, Table):
-            self._column_names = tuple(column.name for column in x.columns)
+        exact = next(self._network.parameters()).dtype is torch.float64 if follows else rows < SMALL
         return source_of(x, *args, exact=exact, **options)
 
     def __sklearn_tags__(self) -> Any:
@@ -234,9 +281,13 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _plain(value: Any) -> Any:
-    """Return a number of numpy, as grids of parameters have them, as one of Python."""
-    return value.item() if isinstance(value, np.generic) else value
+def _divisible(source: Source, spec: RunSpec) -> bool:
+    """Whether the samples have a validation part; if each class has one sample only, they have none."""
+    try:
+        divided(source, spec.data)
+    except InputError:
+        return False
+    return True
 
 
 def _used(table: Table) -> list[str]:
@@ -244,13 +295,6 @@ def _used(table: Table) -> list[str]:
     texts = {column.name: [text for text in column.values if text is not None] for column in table.columns if column.kind == "category"}
     unique = {name for name, found in texts.items() if len(set(found)) > NEARLY_ALL * max(len(found), 1)}
     return [column.name for column in table.columns if column.name not in unique]
-
-
-def _threads(n_jobs: int | None) -> int:
-    """Return the number of threads, by scikit-learn's convention: None is 1, −1 all cores, −2 all but one."""
-    if n_jobs is None:
-        return 1
-    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
 
 
 def _numpy(dtype: torch.dtype) -> Any:

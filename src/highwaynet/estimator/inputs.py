@@ -1,8 +1,9 @@
 """What users pass to an estimator (arrays, data frames, weights) as a `Source` for training, and as arrays or tables for prediction."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import date, time
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from highwaynet.base.errors import DataError, InputError
+from highwaynet.data.array_forms import LARGEST
+from highwaynet.data.cells import number_in, shown
 from highwaynet.data.memory import as_table, is_frame
 from highwaynet.data.names import LabelKind, Task
 from highwaynet.data.samples import Samples
@@ -33,47 +36,69 @@ def value_errors() -> Iterator[None]:
         raise DataError(str(error)) from error
 
 
-def checked(estimator: BaseEstimator, x: Any, *, training: bool, needs_table: bool = False) -> Features:
+def checked(estimator: BaseEstimator, x: Any, *, known: bool | None, least: int = 1) -> Features:
     """Check the inputs of `fit` or `predict`, and return them as numbers or as a table.
 
     Args:
-        estimator: Gets `n_features_in_` and `feature_names_in_` in training; otherwise they are compared.
+        estimator: Gets `n_features_in_` and `feature_names_in_` if nothing is known yet; otherwise they are compared.
         x: An array, a list of rows or a data frame.
-        training: Whether the estimator is being fitted.
-        needs_table: Whether the estimator was fitted with a table.
+        known: Whether the network was fitted with a table; None if it is fitted for the first time, so that the form follows from `x`.
+        least: Smallest number of rows.
 
     Raises:
         ValueError: If the inputs are not a table of numbers and categories, or not like those in training.
     """
-    if is_frame(x):
-        validate_data(estimator, x, skip_check_array=True, reset=training)
+    first = known is None
+    if (isinstance(x, Mapping) and not hasattr(x, "nnz")) or hasattr(x, "collect"):  # not a sparse matrix; or a lazy frame of Polars
+        raise DataError(f"X is a {type(x).__name__}: pass a data frame or an array instead")
+    if is_frame(x) or _has_texts(x):
+        if not is_frame(x):
+            x = np.asarray(x, dtype=object)
+            check_array(x, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
+        validate_data(estimator, x, skip_check_array=True, reset=first)
         with value_errors():
-            table = as_table(x)
-        if not table.rows:
-            raise DataError(f"Found array with 0 sample(s) (shape=(0, {len(table.columns)})) while a minimum of 1 is required.")
-        if needs_table or (training and not _numbers_only(table)):
-            return table
-        given = np.column_stack([column.values for column in table.columns]) if _numbers_only(table) else x
-        return np.asarray(check_array(given, dtype=np.float64, estimator=estimator, ensure_min_samples=2 if training else 1))
-    if _has_texts(x):
-        x = np.asarray(x, dtype=object)
-        validate_data(estimator, x, skip_check_array=True, reset=training)
-        check_array(x, dtype=None, ensure_all_finite=False, ensure_min_samples=2 if training else 1)
-        if training or needs_table:
-            return _named_columns(x)
-    gaps: Any = "allow-nan" if training or needs_table else True
-    least = 2 if training else 1
-    numbers = validate_data(estimator, x, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=least, reset=training)
-    return _named_columns(numbers) if needs_table or np.isnan(numbers).any() else np.asarray(numbers)
+            table = as_table(x) if is_frame(x) else _named_columns(x)
+        if table.rows < least:
+            raise DataError(f"Found array with {table.rows} sample(s) (shape=({table.rows}, …)) while a minimum of {least} is required.")
+        return table if known or (first and not _numbers_only(table)) else _within_limits(_numbers_of(table))
+    gaps: Any = "allow-nan"
+    numbers = np.asarray(validate_data(estimator, x, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=least, reset=first))
+    if known or (first and np.isnan(numbers).any()):
+        return _named_columns(numbers)
+    if np.isnan(numbers).any():
+        raise _gap(f"column {np.isnan(numbers).any(0).argmax()} (counted from 0)")
+    return _within_limits(numbers)
 
 
 def _numbers_only(table: Table) -> bool:
     return all(column.kind == "number" and column.texts is None and not column.missing().any() for column in table.columns)
 
 
+def _numbers_of(table: Table) -> NDArray[np.float64]:
+    """Return the columns of a table as numbers; raises ValueError if one has texts or gaps."""
+    for column in table.columns:
+        missing = column.missing()
+        if column.kind != "number":
+            text = next(text for text in column.values if text is not None and number_in(text) is None)
+            raise DataError(f"X, column {column.name!r}: {shown(text)} where the data in fit had numbers; correct it")
+        if missing.any():
+            raise _gap(f"column {column.name!r}")
+    return np.column_stack([column.values for column in table.columns])
+
+
+def _gap(where: str) -> DataError:
+    return DataError(f"Input X contains NaN in {where}, and the data in fit had no gaps: fill it, or fit again with gaps.")
+
+
+def _within_limits(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not (np.abs(numbers) <= LARGEST).all():
+        raise DataError("Input X contains infinity or a value too large for dtype('float32').")
+    return numbers
+
+
 def _has_texts(x: Any) -> bool:
-    """Whether an array or a list of rows has texts."""
-    if hasattr(x, "dtype") and getattr(x.dtype, "kind", "f") not in "OUS":
+    """Whether an array or a list of rows has texts, dates, or gaps that numpy does not know."""
+    if hasattr(x, "dtype") and getattr(x.dtype, "kind", "f") not in "OUSM":
         return False
     try:
         array = np.asarray(x)
@@ -81,7 +106,11 @@ def _has_texts(x: Any) -> bool:
         return False
     if array.ndim != 2:
         return False
-    return array.dtype.kind in "US" or (array.dtype.kind == "O" and any(isinstance(value, str) for value in array.flat))
+    return array.dtype.kind in "USM" or (array.dtype.kind == "O" and any(map(_is_text, array.flat)))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | date | time) or type(value).__name__ in {"NAType", "NaTType"}
 
 
 def _named_columns(x: NDArray[Any]) -> Table:
@@ -125,6 +154,7 @@ def source_of(
     label_kind: LabelKind = "text",
     weights: NDArray[np.float64] | None = None,
     exact: bool = False,
+    target_names: tuple[str, ...] = (),
 ) -> Source:
     """Make the source that an estimator is trained on; samples with weight 0 must have been left out.
 
@@ -135,29 +165,36 @@ def source_of(
         class_names: Names of the classes, in the order of their numbers.
         label_kind: Type of the class labels.
         weights: How much each sample counts.
-        exact: Whether to keep float64, for training in that precision.
+        exact: Whether a table is encoded in float64, for training in that precision.
+        target_names: Names of the targets, if they have names.
 
     Raises:
-        ValueError: If the numbers of samples differ, or a number is too large for float32.
+        ValueError: If the numbers of samples differ.
     """
     dtype = np.float64 if exact else np.float32
     asked = f"{len(class_names)} classes" if class_names else "a regression"
     table = x if isinstance(x, Table) else None
     check_consistent_length(np.empty(table.rows) if table else x, targets)
     if table is None:
-        with np.errstate(over="ignore"):
-            inputs = np.ascontiguousarray(x, dtype)
-        if not np.isfinite(inputs).all():
-            raise DataError("Input X contains infinity or a value too large for dtype('float32').")
+        inputs = np.ascontiguousarray(x)
         found = f"arrays of {len(inputs):,} samples of {inputs.shape[1]} values; {asked}"
     else:
         inputs = np.empty((table.rows, 0), dtype)
         found = f"a table of {table.rows:,} rows"
     samples = Samples(inputs, targets, weights=weights)
     kind: Any = "features" if table is None else "table"
-    return Source(found, kind, task, class_names, samples, table=table, asked=asked, label_kind=label_kind)
+    made = Source(found, kind, task, class_names, samples, table=table, asked=asked, label_kind=label_kind)
+    if len(target_names) == 1:
+        return replace(made, target_name=target_names[0])
+    return replace(made, target_names=target_names)
 
 
 def selected(x: Features, rows: NDArray[np.int64]) -> Features:
     """Return some rows of the inputs."""
     return x.select(rows) if isinstance(x, Table) else x[rows]
+
+
+def names_in(y: Any) -> tuple[str, ...]:
+    """Return the names of the targets, if `y` is a data frame or a series with names."""
+    names: list[Any] = list(y.columns) if is_frame(y) and hasattr(y, "columns") else [getattr(y, "name", None)]
+    return tuple(names) if all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names) else ()

@@ -11,7 +11,7 @@ from highwaynet.base.errors import DataError
 from highwaynet.data.sources import Source
 from highwaynet.data.table_files import Table
 from highwaynet.estimator.common import HighwayEstimator
-from highwaynet.estimator.inputs import checked, checked_weights, selected
+from highwaynet.estimator.inputs import checked_weights, names_in, selected
 
 
 class HighwayRegressor(RegressorMixin, HighwayEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -93,25 +93,32 @@ class HighwayRegressor(RegressorMixin, HighwayEstimator):  # type: ignore[misc] 
         Raises:
             ValueError: If the data cannot be used; the message says why.
         """
-        return self._train(self._source(X, y, sample_weight, training=True))
+        return self._fit(X, y, sample_weight)
 
-    def _source(self, x: Any, y: Any, sample_weight: Any, *, training: bool) -> Source:
+    def _source(self, x: Any, y: Any, sample_weight: Any, *, follows: bool) -> Source:
         if y is None:
             raise DataError("requires y to be passed, but the target y is None")
-        features = checked(self, x, training=training, needs_table=not training and self._encoder is not None)
+        features = self._features(x, follows=follows)
+        names = names_in(y)
         targets = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self))
         check_consistent_length(np.empty(features.rows) if isinstance(features, Table) else features, targets)
-        if training:
-            self._is_column = targets.ndim == 2 and targets.shape[1] == 1
-            self._targets = 1 if targets.ndim == 1 else targets.shape[1]
+        if targets.ndim > 2:
+            raise DataError(f"y has shape {targets.shape}: give (samples,) or (samples, targets)")
+        self._set_targets(1 if targets.ndim == 1 else targets.shape[1], is_column=targets.ndim == 2, follows=follows)
         targets = targets[:, 0] if targets.ndim == 2 and targets.shape[1] == 1 else targets
         weights = checked_weights(sample_weight, features)
         if weights is not None:
             used = np.flatnonzero(weights)
             features, targets, weights = selected(features, used), targets[used], weights[used]
-        if targets.ndim == 1 and (targets == targets[0]).all():
-            targets = targets[:, None]  # of several targets, one may be constant
-        return self._make_source(features, targets, "regression", weights=weights)
+        # Of several targets, one may be constant. A network that is trained further keeps its form.
+        if targets.ndim == 1 and (self._preparation.record.target_means if follows else (targets == targets[0]).all()):
+            targets = targets[:, None]
+        return self._make_source(follows, features, targets, "regression", weights=weights, target_names=names)
+
+    def _set_targets(self, count: int, *, is_column: bool, follows: bool) -> None:
+        if follows and count != self._targets:
+            raise DataError(f"y has {count} targets, and the first fit had {self._targets}: fit with warm_start=False, or pass as many")
+        self._targets, self._is_column = count, is_column and count == 1
 
     def predict(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Predict the number, or numbers, for each sample, in the unit of the target."""

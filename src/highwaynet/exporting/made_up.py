@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from highwaynet.base.randomness import seed_for
 from highwaynet.data.table_files import Column, Table
 from highwaynet.data.tables import TableEncoder
-from highwaynet.exporting.origin import pixel_type
+from highwaynet.exporting.origin import feature_type, pixel_type
 from highwaynet.runs.model import TrainedModel
 
 GAPS = 0.1
@@ -47,7 +47,7 @@ def made_up(model: TrainedModel, count: int, seed: int = 0) -> MadeUp:
     features = random.normal(size=shape)
     if "standardise.mean" in state:
         features = features / state["standardise.inverse_std"].double().numpy() + state["standardise.mean"].double().numpy()
-    inputs = features.astype(np.float32)
+    inputs = features.astype(feature_type(data))
     return MadeUp(inputs, {"features": inputs})
 
 

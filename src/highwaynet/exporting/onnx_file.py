@@ -9,7 +9,7 @@ from highwaynet.data.tables import TableEncoder
 from highwaynet.exporting.onnx_graph import OnnxGraph
 from highwaynet.exporting.onnx_inputs import write_preprocessing, write_table
 from highwaynet.exporting.onnx_layers import write_network
-from highwaynet.exporting.origin import Export, pixel_type
+from highwaynet.exporting.origin import Export, feature_type, pixel_type
 from highwaynet.runs.model import TrainedModel
 
 
@@ -23,7 +23,9 @@ def onnx_file(export: Export) -> bytes:
     model, graph = export.model, OnnxGraph()
     shape = tuple(model.data.input_shape)
     x = _raw(model, graph)
-    x = write_preprocessing(model.preparation.preprocessing, graph, x, shape)
+    exact = model.data.exact
+    x = write_preprocessing(model.preparation.preprocessing, graph, x, shape, exact=exact)
+    x = graph.cast(x, "float32") if exact else x
     outputs = write_network(model.network, graph, x)
     if model.data.task == "classification":
         _write_classes(model, graph, outputs)
@@ -34,7 +36,7 @@ def onnx_file(export: Export) -> bytes:
 
 
 def _raw(model: TrainedModel, graph: OnnxGraph) -> str:
-    """Add the inputs, and return them as float32 (batch, *input_shape)."""
+    """Add the inputs, and return them as float32 (batch, *input_shape), or float64 for features that need it."""
     data = model.data
     if data.kind == "table":
         return write_table(TableEncoder.from_json(data.encoder or {}), graph)
@@ -42,7 +44,7 @@ def _raw(model: TrainedModel, graph: OnnxGraph) -> str:
         kind = pixel_type(data)
         pixels = graph.input("pixels", kind, data.input_shape)
         return pixels if kind == "float32" else graph.cast(pixels, "float32")
-    return graph.input("features", "float32", data.input_shape)
+    return graph.input("features", feature_type(data), data.input_shape)
 
 
 def _write_classes(model: TrainedModel, graph: OnnxGraph, logits: str) -> None:

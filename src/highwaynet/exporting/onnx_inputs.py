@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
@@ -16,25 +18,32 @@ from highwaynet.networks.plan import Shape
 # --- Preprocessing steps: each is one function of graph, value (batch, *shape), shape and statistics. ---------------------------------
 
 
-def write_preprocessing(preprocessing: Preprocessing, graph: OnnxGraph, x: str, shape: Shape) -> str:
-    """Write all steps behind raw inputs (batch, *shape) of type float32; raises InputError for a step without an ONNX form."""
+def write_preprocessing(preprocessing: Preprocessing, graph: OnnxGraph, x: str, shape: Shape, *, exact: bool = False) -> str:
+    """Write all steps behind raw inputs (batch, *shape) of type float32, or float64 if they are `exact`.
+
+    Raises:
+        InputError: If a step has no ONNX form here.
+    """
+    dtype = np.float64 if exact else np.float32
     for step in preprocessing.steps:
         if step not in STEPS:
             raise InputError(f"the preprocessing step {step!r} cannot be exported to ONNX: export with --to torch or safetensors")
-        own = {name.removeprefix(f"{step}."): value for name, value in preprocessing.state.items() if name.startswith(f"{step}.")}
-        x = STEPS[step](graph, x, shape, {"full_scale": preprocessing.full_scale} | own)
+        state = {name.removeprefix(f"{step}."): value for name, value in preprocessing.state.items() if name.startswith(f"{step}.")}
+        own = {name: _array(value, dtype) for name, value in (state | {"full_scale": torch.tensor(preprocessing.full_scale)}).items()}
+        x = STEPS[step](graph, x, shape, own)
     return x
 
 
-Statistics = Mapping[str, Any]
+Statistics = Mapping[str, NDArray[Any]]
+"""Statistics of a step by name, of the type of the values; indices are int64."""
 
 
 def _scale(graph: OnnxGraph, x: str, shape: Shape, state: Statistics) -> str:
-    return str(graph.add("Mul", x, np.float32(1.0 / state["full_scale"])))
+    return str(graph.add("Mul", x, 1 / state["full_scale"]))
 
 
 def _standardise(graph: OnnxGraph, x: str, shape: Shape, state: Statistics) -> str:
-    return str(graph.add("Mul", graph.add("Sub", x, _numbers(state["mean"])), _numbers(state["inverse_std"])))
+    return str(graph.add("Mul", graph.add("Sub", x, state["mean"]), state["inverse_std"]))
 
 
 def _gcn(graph: OnnxGraph, x: str, shape: Shape, state: Statistics) -> str:
@@ -45,20 +54,20 @@ def _gcn(graph: OnnxGraph, x: str, shape: Shape, state: Statistics) -> str:
 
 
 def _mean_image(graph: OnnxGraph, x: str, shape: Shape, state: Statistics) -> str:
-    return str(graph.add("Sub", x, _numbers(state["mean"])))
+    return str(graph.add("Sub", x, state["mean"]))
 
 
 def _zca(graph: OnnxGraph, x: str, shape: Shape, state: Statistics) -> str:
     flat = graph.add("Flatten", x, axis=1) if len(shape) > 1 else x
-    white = graph.add("MatMul", graph.add("Sub", flat, _numbers(state["mean"])), _numbers(state["matrix"]))
+    white = graph.add("MatMul", graph.add("Sub", flat, state["mean"]), state["matrix"])
     return str(graph.add("Reshape", white, np.array([-1, *shape]))) if len(shape) > 1 else str(white)
 
 
 def _piecewise(graph: OnnxGraph, x: str, shape: Shape, state: Statistics) -> str:
     """Write the features and, behind them, one for each bin, which rises from 0 to 1 in it."""
-    chosen = graph.add("Gather", x, state["feature"].numpy().astype(np.int64), axis=1)
-    risen = graph.add("Mul", graph.add("Sub", chosen, _numbers(state["low"])), _numbers(state["inverse_width"]))
-    return str(graph.add("Concat", x, graph.add("Clip", risen, np.float32(0), np.float32(1)), axis=1))
+    chosen = graph.add("Gather", x, state["feature"], axis=1)
+    risen = graph.add("Mul", graph.add("Sub", chosen, state["low"]), state["inverse_width"])
+    return str(graph.add("Concat", x, graph.add("Clip", risen, *np.array([0, 1], state["low"].dtype)), axis=1))
 
 
 STEPS: dict[str, Callable[[OnnxGraph, str, Shape, Statistics], str]] = {
@@ -71,8 +80,9 @@ STEPS: dict[str, Callable[[OnnxGraph, str, Shape, Statistics], str]] = {
 }
 
 
-def _numbers(tensor: Tensor) -> Any:
-    return tensor.detach().float().cpu().numpy()
+def _array(tensor: Tensor, dtype: type[Any]) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.detach().cpu().numpy()
+    return array.astype(dtype if tensor.is_floating_point() else np.int64)
 
 
 # --- Columns of a table: all rules of a kind are one function, since a few nodes on many columns are faster than many nodes. ----------

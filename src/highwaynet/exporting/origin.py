@@ -35,6 +35,7 @@ class Export:
             "fingerprint": self.fingerprint,
             "task": data.task,
             "target": data.target_name,
+            **({"targets": data.several_targets} if data.several_targets else {}),
             "data": data.found,
         }
         if data.class_names:
@@ -46,7 +47,9 @@ class Export:
         """Describe the outputs of the file, a phrase for each."""
         data = self.model.data
         if data.task == "regression":
-            return {"prediction": f"float64 (batch): {data.target_name}"}
+            several = data.several_targets
+            shape = f"(batch, {len(several)}): {', '.join(several)}" if several else f"(batch): {data.target_name}"
+            return {"prediction": f"float64 {shape}"}
         answer = (
             {"label": f"(batch): {data.target_name}"} if self.to == "onnx" else {"number": "int64 (batch): which of the classes, from 0"}
         )
@@ -60,7 +63,7 @@ class Export:
         if data.kind == "images":
             return {"pixels": f"{pixel_type(data)} (batch, {shape}), from 0 to {data.full_scale:g}"}
         if data.kind == "features":
-            return {"features": f"float32 (batch, {shape})"}
+            return {"features": f"{feature_type(data)} (batch, {shape})"}
         return {rule.name: self._column(rule) for rule in TableEncoder.from_json(data.encoder or {}).rules}
 
     def _column(self, rule: Any) -> str:
@@ -71,7 +74,7 @@ class Export:
         phrases = {
             "number": "number, float64 (batch); NaN is a gap",
             "date": "date, float64 (batch): days since 1970-01-01, in UTC; NaN is a gap",
-            "category": "category, string (batch); an empty text is a gap",
+            "category": "category, string (batch) without white space around it; an empty text is a gap",
         }
         return phrases.get(rule.kind, str(rule.kind))
 
@@ -79,8 +82,15 @@ class Export:
     def sentence(self) -> str:
         """The file in one sentence."""
         data = self.model.data
-        answer = "classes" if data.task == "classification" else "a number"
-        return f"{self.model.network.plan.name} of the run {self.model.run.resolve().name}, predicts {answer} ({data.target_name})"
+        several = data.several_targets
+        answer = "classes" if data.task == "classification" else f"{len(several)} numbers" if several else "a number"
+        what = ", ".join(several) or data.target_name
+        return f"{self.model.network.plan.name} of the run {self.model.run.resolve().name}, predicts {answer} ({what})"
+
+
+def feature_type(data: DataRecord) -> str:
+    """Return the type of arrays of features that exported files take: float64 if the training data had more digits than float32."""
+    return "float64" if data.exact else "float32"
 
 
 def pixel_type(data: DataRecord) -> str:

@@ -127,8 +127,14 @@ class TrainedModel:
         if not torch.isfinite(raw).all():
             raise InputError("inputs: a value is not a finite number; repair or remove its row")
         dtype = next(self.network.parameters()).dtype
-        exact = raw.dtype is torch.float64 and dtype is not torch.float64  # training had float32 inputs
-        outputs: Tensor = self.network(self.preparation.preprocessing.apply(raw.float() if exact else raw).to(dtype))
+        if self.data.kind == "features":
+            raw = raw.to(torch.float64 if self.data.exact else torch.float32)
+        elif raw.dtype is torch.float64 and dtype is not torch.float64:
+            raw = raw.float()  # training had float32 inputs
+        prepared = self.preparation.preprocessing.apply(raw).to(dtype)
+        if self.data.kind == "features" and not torch.isfinite(prepared).all():
+            raise InputError("inputs: a value is too far from the training data; correct it or remove its row")
+        outputs: Tensor = self.network(prepared)
         return outputs
 
     def _rows(self, inputs: Any) -> NDArray[np.float32]:

@@ -26,6 +26,7 @@ def find_depth(
     data: Any = None,
     *,
     depths: Sequence[int] = DEPTHS,
+    epochs: int = TRIAL_EPOCHS,
     tell: Tell = lambda note: None,
     interruption: Interruption | None = None,
 ) -> RunSpec:
@@ -38,6 +39,7 @@ def find_depth(
         spec: Settings of the run, with a dense network and validation data.
         data: The data, if they are in memory.
         depths: Depths to try.
+        epochs: Epochs of each trial, at most.
         tell: Called with a sentence for each trial, and with the result.
         interruption: Asked after every step whether to stop.
 
@@ -51,7 +53,7 @@ def find_depth(
     losses: dict[int, float] = {}
     with tempfile.TemporaryDirectory(prefix="highway-depth-") as folder:
         for depth in sorted(depths):
-            losses[depth] = _trial(with_depth(spec, depth), Path(folder) / str(depth), data, interruption)
+            losses[depth] = _trial(with_depth(spec, depth), Path(folder) / str(depth), data, epochs, interruption)
             tell(f"depth {depth}: validation loss {losses[depth]:.4g}")
             if _worse_in_a_row(list(losses.values())) >= 2:
                 break
@@ -68,9 +70,9 @@ def with_depth(spec: RunSpec, depth: int) -> RunSpec:
     return spec.model_copy(update={"network": spec.network.model_copy(update={"depth": depth})})
 
 
-def _trial(spec: RunSpec, path: Path, data: Any, interruption: Interruption | None) -> float:
+def _trial(spec: RunSpec, path: Path, data: Any, epochs: int, interruption: Interruption | None) -> float:
     """Return the lowest validation loss of a short training; infinite if it diverges."""
-    short = with_training(spec, epochs=min(spec.training.epochs, TRIAL_EPOCHS), tensorboard=False)
+    short = with_training(spec, epochs=min(spec.training.epochs, epochs), tensorboard=False)
     try:
         history = train(short, path, data=data, interruption=interruption).read_history()
     except DivergenceError:

@@ -190,7 +190,8 @@ def _objective(
             return hints, {"objective_start": {name: tensor.clone() for name, tensor in hints.state_dict().items()}}
         return distilled(objective_for(plan, record, spec.training, _class_weight(spec, data)), spec, teacher), {}
     network = start_network(spec, plan, weights)
-    state = rehearse(given, network, Batch(*next(data.train.head(2).batches(2))), record)
+    inputs, targets = next(data.train.head(2).batches(2))
+    state = rehearse(given, network, Batch(inputs.float(), targets.float() if targets.is_floating_point() else targets), record)
     return given, {"objective_start": state, "network": network}
 
 

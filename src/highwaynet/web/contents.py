@@ -23,6 +23,8 @@ from highwaynet.networks.description import describe_plan
 from highwaynet.training.evaluation import evaluate
 from highwaynet.web.lowering import StepValues, Weights, lowered
 
+MOST_OFFSET = 1e4
+"""Largest mean of a feature in the page, in standard deviations: float32 has seven digits."""
 MOST_NUMBERS = 5_000_000
 """Limit for the weights of a network, with the statistics of its preprocessing: about 27 MB in the page."""
 MOST_MULTIPLY_ADDS = 1_500_000_000
@@ -56,6 +58,7 @@ def network_contents(study: Study, samples: int) -> Contents:
     network, weights = study.network, Weights()
     if study.data.preparation.record.target_means:
         raise InputError("the page shows one number for a sample, and the network predicts several; it cannot be explored")
+    _refuse_offsets(study.data.preparation.preprocessing)
     work = _check_size(study)
     steps = lowered(network, weights)
     preprocessing = preprocessing_steps(study.data.preparation.preprocessing, weights)
@@ -127,6 +130,20 @@ def network_rows(steps: Sequence[StepValues]) -> list[dict[str, Any]]:
             {"step": place, "number": number, "kind": kind, "width": step["out"][0], "places": places, "gated": kind in {"highway", "lstm"}}
         )
     return rows
+
+
+def _refuse_offsets(fitted: Preprocessing) -> None:
+    """Raise InputError if the differences of a feature are lost in float32, in which the page computes."""
+    if "standardise.mean" not in fitted.state:
+        return
+    means = fitted.state["standardise.mean"].double().flatten()
+    spread = 1 / fitted.state["standardise.inverse_std"].double().flatten()
+    if (far := means.abs() > MOST_OFFSET * spread).any():
+        place = int(far.int().argmax())
+        raise InputError(
+            f"feature {place + 1} has values around {means[place]:g} that differ by about {spread[place]:g}, which the page cannot tell "
+            "apart, because its numbers are float32: subtract an offset from the data and train again"
+        )
 
 
 def preprocessing_steps(fitted: Preprocessing, weights: Weights) -> list[dict[str, Any]]:
