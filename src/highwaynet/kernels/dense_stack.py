@@ -25,6 +25,7 @@ from highwaynet.kernels.operators import (
     compiled,
     gradients_in_torch,
     readable,
+    register,
     through_registry,
 )
 from highwaynet.kernels.workspace import fresh, workspace, workspace_like
@@ -250,10 +251,8 @@ def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError("highwaynet::dense_stack_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
 
 
-LIBRARY.impl("dense_stack", _on_cpu, "CPU")
-LIBRARY.impl("dense_stack_backward", _backward_on_cpu, "CPU")
-torch.library.register_fake("highwaynet::dense_stack", _fake, lib=LIBRARY)
-torch.library.register_fake("highwaynet::dense_stack_backward", _fake_backward, lib=LIBRARY)
+register("dense_stack", _on_cpu, _fake)
+register("dense_stack_backward", _backward_on_cpu, _fake_backward)
 torch.library.register_autograd("highwaynet::dense_stack", _registered_gradients, setup_context=_keep, lib=LIBRARY)
 
 

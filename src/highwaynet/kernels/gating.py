@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, check_fake, compiled, readable, through_registry
+from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, check_fake, compiled, readable, register, through_registry
 
 
 def _fits(x: Tensor, z: Tensor) -> bool:
@@ -170,9 +170,7 @@ def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError("highwaynet::gate_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
 
 
-LIBRARY.impl("gate", _gate_on_cpu, "CPU")
-LIBRARY.impl("gate_backward", _gate_backward_on_cpu, "CPU")
-torch.library.register_fake("highwaynet::gate", _fake_gate, lib=LIBRARY)
-torch.library.register_fake("highwaynet::gate_backward", _fake_gate_backward, lib=LIBRARY)
+register("gate", _gate_on_cpu, _fake_gate)
+register("gate_backward", _gate_backward_on_cpu, _fake_gate_backward)
 torch.library.register_autograd("highwaynet::gate", _gradients, setup_context=_keep, lib=LIBRARY)
 torch.library.register_autograd("highwaynet::gate_backward", _no_second_derivative, lib=LIBRARY)

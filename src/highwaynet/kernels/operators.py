@@ -1,9 +1,11 @@
 """Shared code of the compiled operators: the loaded module, its threads, and which tensors it can read."""
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -84,6 +86,27 @@ def can_take(*tensors: Tensor) -> bool:
     return forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active() and readable(*tensors)
 
 
+def register(operator: str, on_cpu: Callable[..., Any], fake: Callable[..., Any]) -> None:
+    """Give an operator of the library its kernel and its version for tensors without values."""
+    LIBRARY.impl(operator, _given(operator, on_cpu), "CPU")
+    torch.library.register_fake(f"highwaynet::{operator}", _given(operator, fake), lib=LIBRARY)
+
+
+def _given(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with a check that no tensor is missing: torch passes None then."""
+    kinds = enumerate(function.__annotations__.items())
+    places = [(place, name) for place, (name, kind) in kinds if kind is Tensor and name != "return"]
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        for place, name in places:
+            if arguments[place] is None:
+                raise TypeError(f"highwaynet::{operator}: {name} is None: expected a tensor")
+        return function(*arguments)
+
+    return call
+
+
 def check_fake(operator: str, fits: bool, *names: object, **tensors: Tensor | None) -> None:
     """Raise ValueError if tensors without values (of torch.compile, or on the device meta) do not fit, or are mixed with others.
 
@@ -104,7 +127,10 @@ def gradients_in_torch(
         inputs = tuple(tensor.view_as(tensor) for tensor in inputs)
         y = function(*inputs)
     wanted = [tensor for tensor, is_needed in zip(inputs, needed, strict=False) if is_needed]
-    found = iter(torch.autograd.grad(y, wanted, gy, create_graph=torch.is_grad_enabled()))
+    if y.requires_grad:  # inputs of closed layers take no part: their gradient is 0
+        found = iter(torch.autograd.grad(y, wanted, gy, create_graph=torch.is_grad_enabled(), materialize_grads=True))
+    else:
+        found = iter([torch.zeros_like(tensor) for tensor in wanted])
     return tuple(next(found) if is_needed else None for _, is_needed in zip(inputs, needed, strict=False))
 
 

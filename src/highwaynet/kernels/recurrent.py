@@ -24,6 +24,7 @@ from highwaynet.kernels.operators import (
     compiled,
     gradients_in_torch,
     readable,
+    register,
     through_registry,
 )
 
@@ -349,10 +350,8 @@ def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError("highwaynet::recurrent_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
 
 
-LIBRARY.impl("recurrent", _on_cpu, "CPU")
-LIBRARY.impl("recurrent_backward", _backward_on_cpu, "CPU")
-torch.library.register_fake("highwaynet::recurrent", _fake, lib=LIBRARY)
-torch.library.register_fake("highwaynet::recurrent_backward", _fake_backward, lib=LIBRARY)
+register("recurrent", _on_cpu, _fake)
+register("recurrent_backward", _backward_on_cpu, _fake_backward)
 torch.library.register_autograd("highwaynet::recurrent", _registered_gradients, setup_context=_keep, lib=LIBRARY)
 torch.library.register_autograd("highwaynet::recurrent_backward", _no_second_derivative, lib=LIBRARY)
 
