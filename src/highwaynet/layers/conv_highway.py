@@ -140,9 +140,9 @@ class ConvHighway(nn.Module):
         if x.dim() == 3:
             return without_batch(self.forward(x[None], return_gates=return_gates))
         if self.closed_layers:
-            gates = (torch.zeros_like(x), *([torch.ones_like(x)] if self.carry == "independent" else []))
-            self._tell(x, gates[0], gates)
-            return (x, *gates) if return_gates else x
+            y, gates = x.clone(), (torch.zeros_like(x), *([torch.ones_like(x)] if self.carry == "independent" else []))
+            self._tell(y, gates[0], gates)
+            return (y, *gates) if return_gates else y
         given, x = x, channels_last(x)
         z = convolve(x, self.weight, self.bias)  # (batch, parts·channels, height, width)
         if self.carry == "coupled" and not return_gates and self.observer is None and can_gate(x, z):
