@@ -102,7 +102,7 @@ WRONG: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "without values": (lambda tensor: tensor.to("meta"), "cannot be read from memory: expected a dense tensor on the CPU"),
     "sparse": (lambda tensor: tensor.to_sparse(), "cannot be read from memory: expected a dense tensor on the CPU"),
     "zeros without memory": (lambda tensor: torch._efficientzerotensor(tensor.shape, dtype=tensor.dtype), "memory"),
-    "negated": (lambda tensor: torch._neg_view(tensor), "negated when it is read"),
+    "negated": (torch._neg_view, "negated when it is read"),
     "unaligned": (unaligned, "begins between two numbers"),
     "an array": (lambda tensor: tensor.numpy(), "is of type numpy.ndarray: expected a tensor"),
     "an address": (lambda tensor: tensor.data_ptr(), "is of type int: expected a tensor"),
@@ -152,7 +152,12 @@ def test_outputs_need_memory_of_their_own(function: str) -> None:
 @pytest.mark.parametrize("function", CALLS)
 def test_unknown_names_and_numbers_are_refused(function: str) -> None:
     make, names, _ = CALLS[function]
-    wrong: dict[str, list[Any]] = {"kind": ["rail"], "activation": ["gelu", ""], "closed": [[0], [9], [-(2**63)]], "threads": [0, -1, 2**62]}
+    wrong: dict[str, list[Any]] = {
+        "kind": ["rail"],
+        "activation": ["gelu", ""],
+        "closed": [[0], [9], [-(2**63)]],
+        "threads": [0, -1, 2**62],
+    }
     for place, name in enumerate(names.split()):
         for value in wrong.get(name, []):
             arguments = make()

@@ -78,11 +78,17 @@ def with_context(context: torch.Tensor, x: torch.Tensor | None = None) -> torch.
         (lambda: GatedResidualNetwork(6, context_features=0), "context_features = 0"),
         (lambda: with_context(torch.zeros(2, 4)), r"takes a context \(\.\.\., 3\), but it has shape \(2, 4\)"),
         (lambda: with_context(torch.tensor(1.0)), r"takes a context \(\.\.\., 3\), but it has shape \(\)"),
-        (lambda: with_context(torch.zeros(5, 3)), r"context has shape \(5, 3\) and the input \(2, 6\): its first axes must be those of the input"),
+        (
+            lambda: with_context(torch.zeros(5, 3)),
+            r"context has shape \(5, 3\) and the input \(2, 6\): its first axes must be those of the input",
+        ),
         (lambda: with_context(torch.zeros(2, 2, 3)), r"context has shape \(2, 2, 3\) and the input \(2, 6\)"),
         (lambda: with_context(torch.zeros(7, 3), torch.zeros(1, 6)), r"context has shape \(7, 3\) and the input \(1, 6\)"),
         (lambda: with_context(torch.zeros(2, 3).double()), r"weights, but the context is torch\.float64: convert it"),
-        (lambda: with_context(torch.zeros(2, 3, dtype=torch.int64)), r"the context is torch\.int64: convert it, context\.to\(torch\.float32\)"),
+        (
+            lambda: with_context(torch.zeros(2, 3, dtype=torch.int64)),
+            r"the context is torch\.int64: convert it, context\.to\(torch\.float32\)",
+        ),
         (lambda: with_context(torch.zeros(2, 3, device="meta")), "weights on cpu, but the context is on meta"),
     ],
 )

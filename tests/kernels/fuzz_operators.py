@@ -34,7 +34,7 @@ class Case(NamedTuple):
 Twin = Callable[[dict[str, Any]], tuple[Tensor, ...]]
 
 
-class Mismatch(Exception):
+class MismatchError(Exception):
     """An operator that gives other numbers, takes what does not fit, or does not say what is wrong."""
 
 
@@ -191,9 +191,9 @@ def spoiled(draw: Draw, value: Any) -> Any:
         lambda: value.narrow(axis, 0, value.shape[axis] - 1),
         lambda: value.narrow(axis, 0, 0),
         lambda: value.transpose(0, -1),
-        lambda: value.flatten(),
+        value.flatten,
         lambda: value.to("meta"),
-        lambda: value.to_sparse(),
+        value.to_sparse,
         lambda: value + 1,
         lambda: value * -3,
         lambda: torch.randn(draw.size(), draw.size()),
@@ -235,52 +235,62 @@ def run(case: Case, differentiate: bool) -> tuple[Tensor, ...]:
     return (y.detach(), *torch.autograd.grad(y.sum(), leaves, materialize_grads=True))
 
 
+def drawn(draw: Draw) -> tuple[Case, str]:
+    """A call, and the name of its wrong argument, if there is one."""
+    operator, arguments = draw.random.choice((gate_case, stack_case, recurrent_case))(draw)
+    for name, value in arguments.items():
+        if isinstance(value, Tensor) and not name.startswith("_") and name != "kept" and draw.chance(0.3):
+            free = not operator.endswith("_backward") or name == "gy"  # others must be what the forward pass saw
+            other = restrided(draw, value)
+            arguments[name] = other if free or torch.equal(other, value) else value
+    wrong = draw.random.choice([name for name in arguments if not name.startswith("_")]) if draw.chance(0.35) else ""
+    if wrong:
+        arguments[wrong] = spoiled(draw, arguments[wrong])
+    return Case(operator, arguments), wrong
+
+
+def compare(case: Case, found: tuple[Tensor, ...], differentiate: bool) -> None:
+    """Raise ValueError if the outputs are not those of the readable version."""
+    try:
+        right = expected(case)
+        if differentiate:
+            right = (*right, *expected(Case(case.operator, {**case.arguments, "gy": torch.ones_like(right[0])})))
+    except (*REFUSALS, KeyError, AttributeError) as error:
+        raise ValueError(f"taken, although the arguments do not fit ({error})") from error
+    for place, (mine, exact) in enumerate(zip(found, right, strict=True)):
+        if not close(mine, exact, case.arguments["activation"]):
+            raise ValueError(f"output {place} {tuple(mine.shape)} differs: by {(mine.double() - exact).abs().max():.3g}")
+
+
 def check(number: int, verbose: bool) -> str:
-    """Try one case; returns what happened, and raises Mismatch if it is wrong."""
+    """Try one case; returns what happened, and raises MismatchError if it is wrong."""
     from highwaynet.kernels.operators import compiled
 
     draw, native = Draw(number), compiled()
     native.use_instruction_set(draw.random.choice(native.instruction_sets()))
     torch.set_num_threads(draw.random.choice((1, 1, 2, 3)))
-    operator, arguments = draw.random.choice((gate_case, stack_case, recurrent_case))(draw)
-    for name, value in arguments.items():
-        if isinstance(value, Tensor) and not name.startswith("_") and name != "kept" and draw.chance(0.3):
-            same = not operator.endswith("_backward") or name == "gy"  # others must be what the forward pass saw
-            other = restrided(draw, value)
-            arguments[name] = other if same or torch.equal(other, value) else value
-    wrong = draw.random.choice([name for name in arguments if not name.startswith("_")]) if draw.chance(0.35) else ""
-    if wrong:
-        arguments[wrong] = spoiled(draw, arguments[wrong])
-    case, differentiate = Case(operator, arguments), not wrong and not operator.endswith("_backward") and draw.chance(0.4)
+    case, wrong = drawn(draw)
+    operator, arguments = case
+    differentiate = not wrong and not operator.endswith("_backward") and draw.chance(0.4)
+    if differentiate and "keep" in arguments:
+        arguments["keep"] = True
     forms = {name: (tuple(value.shape), value.dtype) if isinstance(value, Tensor) else value for name, value in arguments.items()}
     text = f"case {number}: {operator}{' with gradients' if differentiate else ''}, wrong: {wrong or 'nothing'}, {forms}"
     if verbose:
         print(text, flush=True)
-    if differentiate:
-        arguments["keep"] = True
-        if operator == "gate":
-            del arguments["keep"]
     try:
         found = run(case, differentiate)
     except REFUSALS as error:
         lines = str(error).splitlines() or [""]
         if not wrong or f"highwaynet::{operator}" not in lines[0]:
-            raise Mismatch(f"{text}: {type(error).__name__}: {lines[0]}") from error
-        return "refused"
-    if any(tensor.is_meta for tensor in found):  # all arguments were without values
+            raise MismatchError(f"{text}: {type(error).__name__}: {lines[0]}") from error
         return "refused"
     if operator in {"dense_stack_backward", "recurrent_backward"} and wrong not in {"", "gy"}:
         return "taken"  # other values of the right shape, which are not those of the forward pass: nothing to compare with
     try:
-        right = expected(case)
-        if differentiate:
-            y = right[0]
-            right = (y, *expected(Case(operator, {**arguments, "gy": torch.ones_like(y)})))
-    except (*REFUSALS, KeyError, AttributeError) as error:
-        raise Mismatch(f"{text}: taken, although the arguments do not fit ({error})") from error
-    for place, (mine, exact) in enumerate(zip(found, right, strict=True)):
-        if not close(mine, exact, arguments["activation"]):
-            raise Mismatch(f"{text}: output {place} {tuple(mine.shape)} differs: by {(mine.double() - exact).abs().max():.3g}")
+        compare(case, found, differentiate)
+    except ValueError as error:
+        raise MismatchError(f"{text}: {error}") from error
     return "agreed"
 
 
@@ -315,7 +325,7 @@ def main() -> int:
     while time.monotonic() < end and (options.cases is None or number - options.first < options.cases):
         try:
             outcome = check(options.seed * 1_000_000 + number, options.verbose)
-        except Mismatch as error:
+        except MismatchError as error:
             outcome, failures = "failed", failures + 1
             print(error, flush=True)
         counts[outcome] = counts.get(outcome, 0) + 1

@@ -48,7 +48,9 @@ def _runtimes() -> list[str]:
     if not shutil.which("g++"):
         return []
     names = ("libasan.so", "libstdc++.so.6")
-    found = [subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip() for name in names]
+    found = [
+        subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip() for name in names
+    ]
     return found if all(Path(path).is_absolute() for path in found) else []
 
 

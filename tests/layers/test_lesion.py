@@ -4,7 +4,18 @@ import pytest
 import torch
 from torch import nn
 
-from highwaynet import ConvHighway, ConvHighway1d, ConvResidual, DenseHighway, DensePlain, DenseResidual, DepthLSTM, Highway, lesion, observe
+from highwaynet import (
+    ConvHighway,
+    ConvHighway1d,
+    ConvResidual,
+    DenseHighway,
+    DensePlain,
+    DenseResidual,
+    DepthLSTM,
+    Highway,
+    lesion,
+    observe,
+)
 from highwaynet.layers.lesion import count_layers
 
 

@@ -99,7 +99,9 @@ class GatedResidualNetwork(nn.Module):
     def _check_context(self, context: Tensor, x: Tensor, weight: Tensor) -> None:
         name = type(self).__name__
         if is_foreign(context):
-            raise TypeError(f"{name} takes a tensor as context, but got {type(context).__name__}: convert it, for instance with torch.as_tensor")
+            raise TypeError(
+                f"{name} takes a tensor as context, but got {type(context).__name__}: convert it, for instance with torch.as_tensor"
+            )
         if not context.dim() or context.shape[-1] != self.context_features:
             raise ValueError(f"{name} takes a context (..., {self.context_features}), but it has shape {tuple(context.shape)}")
         axes = context.shape[:-1]
