@@ -64,6 +64,10 @@ def test_dropout_only_in_training() -> None:
     assert torch.equal(block(x), block(x))
 
 
+def with_context(context: torch.Tensor, x: torch.Tensor | None = None) -> torch.Tensor:
+    return GatedResidualNetwork(6, context_features=3)(torch.zeros(2, 6) if x is None else x, context)
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -71,8 +75,30 @@ def test_dropout_only_in_training() -> None:
         (lambda: GatedResidualNetwork(6)(torch.zeros(2, 5)), r"takes \(\.\.\., 6\), but the input has shape \(2, 5\)"),
         (lambda: GatedResidualNetwork(6)(torch.zeros(2, 6), torch.zeros(2, 3)), "takes no context: create it with context_features"),
         (lambda: GatedResidualNetwork(6, context_features=3)(torch.zeros(2, 6)), "context_features=3 takes a context, which is missing"),
+        (lambda: GatedResidualNetwork(6, context_features=0), "context_features = 0"),
+        (lambda: with_context(torch.zeros(2, 4)), r"takes a context \(\.\.\., 3\), but it has shape \(2, 4\)"),
+        (lambda: with_context(torch.tensor(1.0)), r"takes a context \(\.\.\., 3\), but it has shape \(\)"),
+        (
+            lambda: with_context(torch.zeros(5, 3)),
+            r"context has shape \(5, 3\) and the input \(2, 6\): its first axes must be those of the input",
+        ),
+        (lambda: with_context(torch.zeros(2, 2, 3)), r"context has shape \(2, 2, 3\) and the input \(2, 6\)"),
+        (lambda: with_context(torch.zeros(7, 3), torch.zeros(1, 6)), r"context has shape \(7, 3\) and the input \(1, 6\)"),
+        (lambda: with_context(torch.zeros(2, 3).double()), r"weights, but the context is torch\.float64: convert it"),
+        (
+            lambda: with_context(torch.zeros(2, 3, dtype=torch.int64)),
+            r"the context is torch\.int64: convert it, context\.to\(torch\.float32\)",
+        ),
+        (lambda: with_context(torch.zeros(2, 3, device="meta")), "weights on cpu, but the context is on meta"),
     ],
 )
 def test_what_cannot_be_is_said(make: object, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         make()  # type: ignore[operator]
+
+
+def test_a_context_that_is_not_a_tensor_is_refused_and_one_for_all_samples_is_taken() -> None:
+    with pytest.raises(TypeError, match="GatedResidualNetwork takes a tensor as context, but got list"):
+        with_context([[1.0, 2.0, 3.0]] * 2)  # type: ignore[arg-type]
+    assert with_context(torch.zeros(3)).shape == (2, 6)
+    assert with_context(torch.zeros(1, 3)).shape == (2, 6)

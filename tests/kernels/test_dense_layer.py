@@ -83,7 +83,7 @@ def test_cross_entropy_of_odd_inputs() -> None:
     )
     huge = torch.tensor([[1e30, -1e30], [0.0, 1.0]])
     torch.testing.assert_close(cross_entropy(huge, targets), F.cross_entropy(huge, targets))
-    with pytest.raises(ValueError, match="a target is not a class number"):
+    with pytest.raises(ValueError, match=r"targets\[1\] = 2: expected a class number from 0 to"):
         cross_entropy(torch.randn(2, 2), torch.tensor([0, 2]))
     strided = torch.randn(4, 2).t()  # any memory
     torch.testing.assert_close(cross_entropy(strided, torch.tensor([1, 3])), F.cross_entropy(strided, torch.tensor([1, 3])))

@@ -251,3 +251,34 @@ def test_closed_layers_stay_closed_under_another_default_device() -> None:
         torch.set_default_device(None)
     with lesion(stack, [1, 2, 3]), torch.no_grad():
         assert torch.equal(stack(x), x)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_gradients_of_gradients_where_all_layers_are_closed(frozen: bool) -> None:
+    stack, x = DenseHighway(4, layers=2), torch.randn(3, 4, requires_grad=not frozen)
+    with lesion(stack, [1, 2]):
+        y = stack(x)
+        wanted = [*stack.parameters(), *([] if frozen else [x])]
+        found = torch.autograd.grad(y.sum(), wanted, create_graph=True)
+    assert not found[0].any()
+    assert not found[1].any()
+    assert frozen or torch.equal(found[2], torch.ones(3, 4))
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_saved_tensors_of_which_some_were_compressed(dims: int) -> None:
+    x, weight, bias, gy = drawn("highway", 3, 21, 18)
+    leaves = [tensor.requires_grad_() for tensor in (x, weight, bias)]
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.bfloat16() if tensor.dim() == dims else tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor.float() if tensor.dim() == 2 else tensor):
+        y = dense_stack(*leaves, "highway", "tanh")
+    if dims == 3:  # the saved weight is not float32: the kernel cannot read it, nor can torch mix the types
+        with pytest.raises(RuntimeError, match="dtype"):
+            torch.autograd.grad(y, leaves, gy)
+        return
+    right = torch.autograd.grad(stack_in_torch(*leaves, "highway", "tanh", ()), leaves, gy)
+    for mine, theirs in zip(torch.autograd.grad(y, leaves, gy), right, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0.05, atol=0.05)

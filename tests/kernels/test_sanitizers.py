@@ -1,7 +1,9 @@
-"""The kernels of dense stacks and recurrent layers under the compiler's own checks: memory past an end, undefined arithmetic."""
+"""The kernels under the compiler's own checks: memory past an end, undefined arithmetic. Alone, and through the registered operators."""
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,31 @@ def test_nothing_is_read_or_written_past_an_end(kernel: str, source: str, tmp_pa
     result = subprocess.run(["./driver", *native.instruction_sets()], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert ", 0 failures" in result.stdout
+
+
+def _runtimes() -> list[str]:
+    """The libraries that have to be loaded before Python's own: AddressSanitizer's, and C++'s, whose exceptions it watches."""
+    if not shutil.which("g++"):
+        return []
+    names = ("libasan.so", "libstdc++.so.6")
+    found = [
+        subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip() for name in names
+    ]
+    return found if all(Path(path).is_absolute() for path in found) else []
+
+
+@pytest.mark.skipif(native is None or shutil.which("cmake") is None or not _runtimes(), reason="needs the kernels, cmake and g++ with ASan")
+def test_random_calls_of_the_operators(tmp_path: Path) -> None:
+    options = ["-DHIGHWAYNET_CHECKED=ON", "-DCMAKE_CXX_COMPILER=g++", f"-DPython_EXECUTABLE={sys.executable}"]
+    for command in (["cmake", "-S", str(ROOT), "-B", str(tmp_path), *options], ["cmake", "--build", str(tmp_path), "-j2"]):
+        built = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert built.returncode == 0, built.stdout + built.stderr
+    (module,) = tmp_path.glob("_native*.so")
+    script = Path(__file__).with_name("fuzz_operators.py")
+    command = [sys.executable, str(script), "--module", str(module), "--cases", "600", "--minutes", "5", "--verbose"]
+    # Leaks of Python and torch are not ours. Memory that torch takes from the C library lies between guarded zones then.
+    checked = {"LD_PRELOAD": " ".join(_runtimes()), "ASAN_OPTIONS": "detect_leaks=0"}
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | checked)
+    assert result.returncode == 0, "\n".join(result.stdout.splitlines()[-3:]) + result.stderr
+    assert "600 cases: " in result.stdout.splitlines()[-1]
+    assert "failed" not in result.stdout.splitlines()[-1]

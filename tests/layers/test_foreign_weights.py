@@ -192,3 +192,71 @@ def test_a_gate_with_the_wrong_sign_is_refused_with_the_reason() -> None:
 def test_other_forms_are_refused(state: dict[str, Tensor], options: dict[str, str], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         DenseHighway.from_state_dict(state, **options)
+
+
+SEPARATE = {"form": "separate", "gate": "transform", "activation": "relu"}
+LAYER = {"layers.0.weight": torch.zeros(6, 3), "layers.0.bias": torch.zeros(6)}
+PAIR = {"H.weight": torch.zeros(3, 3), "H.bias": torch.zeros(3), "T.weight": torch.zeros(3, 3), "T.bias": torch.zeros(3)}
+KERAS = {"W": np.zeros((3, 3)), "W_carry": np.zeros((3, 3)), "b": np.zeros(3), "b_carry": np.zeros(3)}
+
+
+@pytest.mark.parametrize(
+    ("state", "options", "sentence"),
+    [
+        ([1, 2], {"form": "fairseq"}, "state = list: give a state dict"),
+        (nn.Linear(3, 3), {"form": "fairseq"}, r"state = Linear: give a state dict.*state_dict\(\)"),
+        ({1: torch.zeros(3, 3)}, {"form": "fairseq"}, "the state dict has the key 1: keys are texts"),
+        ({}, {"form": "fairseq"}, "the state dict is empty"),
+        (LAYER, {"form": "fairseq", "prefix": 3}, "prefix = 3: give a text"),
+        (LAYER | {"layers.0.weight": None}, {"form": "fairseq"}, "layers.0.weight is of type NoneType: expected numbers"),
+        (LAYER | {"layers.0.weight": "6x3"}, {"form": "fairseq"}, "layers.0.weight is of type str: expected numbers"),
+        (LAYER | {"layers.0.weight": [[1.0], [2.0, 3.0]]}, {"form": "fairseq"}, "layers.0.weight is of type list: expected numbers"),
+        (LAYER | {"layers.0.weight": torch.zeros(6, 3, dtype=torch.int64)}, {"form": "fairseq"}, "layers.0.weight has type torch.int64"),
+        (
+            LAYER | {"layers.0.weight": torch.zeros(6, 3, dtype=torch.cfloat)},
+            {"form": "fairseq"},
+            "layers.0.weight has type torch.complex64",
+        ),
+        (LAYER | {"layers.0.weight": torch.zeros(6, 3, device="meta")}, {"form": "fairseq"}, "layers.0.weight has no values"),
+        (LAYER | {"layers.0.weight": torch.zeros(6)}, {"form": "fairseq"}, r"layers.0.weight has shape \(6,\): a weight has two axes"),
+        (LAYER | {"layers.0.weight": torch.tensor(1.0)}, {"form": "fairseq"}, r"layers.0.weight has shape \(\): a weight has two axes"),
+        (LAYER | {"layers.0.bias": torch.zeros(6, 1)}, {"form": "fairseq"}, r"layers.0.bias has shape \(6, 1\): a bias has one axis"),
+        (LAYER | {"layers.0.bias": torch.zeros(5)}, {"form": "fairseq"}, r"and bias \(5,\) for H and the gate"),
+        (
+            LAYER | {"layers.1.weight": torch.zeros(8, 4)},
+            {"form": "fairseq"},
+            r"weight \(8, 4\) and bias \(8,\) for H and the gate: a highway layer of width 3 has \(6, 3\)",
+        ),
+        (LAYER, {"form": "merged", "gate": "carry", "activation": "relu", "names": ("a", "b")}, r"names = \('a', 'b'\): give one name"),
+        (
+            LAYER,
+            {"form": "merged", "gate": "carry", "activation": "relu", "names": "layers.{}"},
+            r"names = 'layers.\{\}': give a tuple of names",
+        ),
+        (PAIR, SEPARATE | {"names": ("H",)}, r"names = \('H',\): give two names"),
+        (PAIR, SEPARATE | {"names": ("H", 3)}, r"names = \('H', 3\): give two names, of H and of the gate, as texts"),
+        (PAIR, SEPARATE | {"names": ("H.{", "T")}, r"names = 'H.\{': write \{\} where the number of the layer is"),
+        (PAIR, SEPARATE | {"names": ("H.{layer}", "T")}, r"names = 'H.\{layer\}': write \{\} where the number of the layer is"),
+        (PAIR, SEPARATE | {"names": ("H.{}.{}", "T")}, r"names = 'H.\{\}.\{\}': write \{\} where the number of the layer is"),
+        (PAIR | {"T.weight": torch.zeros(4, 4)}, SEPARATE, r"H has weight \(3, 3\) and the gate \(4, 4\): both must be square and equal"),
+        (PAIR | {"T.weight": torch.zeros(3, 3).double()}, SEPARATE, "the layers have weights of types torch.float32 and torch.float64"),
+        (KERAS | {"W": np.zeros((3, 3, 3))}, {"form": "keras"}, r"W has shape \(3, 3, 3\): a weight has two axes"),
+        (KERAS | {"W": np.zeros((3, 4))}, {"form": "keras"}, r"H has weight \(4, 3\) and the gate \(3, 3\): both must be square and equal"),
+        (KERAS | {"b": np.zeros((3, 1))}, {"form": "keras"}, r"b has shape \(3, 1\): a bias has one axis"),
+        (KERAS | {"W": np.array("x")}, {"form": "keras"}, "W is of type ndarray: expected numbers"),
+        (LAYER, {"form": "fairseq", "activation": "gelu"}, "activation"),
+    ],
+)
+def test_malformed_names_and_values_are_refused(state: object, options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence) as caught:
+        DenseHighway.from_state_dict(state, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_values_that_are_not_needed_do_not_matter() -> None:
+    DenseHighway.from_state_dict(LAYER | {"layers.version": None, "note": "text"}, "fairseq")
+
+
+def test_the_type_of_the_weights_is_kept() -> None:
+    double = {name: value.double() for name, value in LAYER.items()}
+    assert DenseHighway.from_state_dict(double, "fairseq").weight.dtype is torch.float64

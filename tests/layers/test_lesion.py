@@ -4,7 +4,18 @@ import pytest
 import torch
 from torch import nn
 
-from highwaynet import DenseHighway, DensePlain, Highway, lesion
+from highwaynet import (
+    ConvHighway,
+    ConvHighway1d,
+    ConvResidual,
+    DenseHighway,
+    DensePlain,
+    DenseResidual,
+    DepthLSTM,
+    Highway,
+    lesion,
+    observe,
+)
 from highwaynet.layers.lesion import count_layers
 
 
@@ -61,3 +72,52 @@ def test_a_compiled_module_is_counted_once() -> None:
     x = torch.randn(2, 4)
     with lesion(compiled, [1, 2, 3]):
         assert torch.equal(compiled(x), x)
+
+
+CLOSABLE = {
+    "dense": (lambda: DenseHighway(4, layers=2), (3, 4)),
+    "independent": (lambda: DenseHighway(4, layers=2, carry="independent"), (3, 4)),
+    "double": (lambda: DenseHighway(4, layers=2).double(), (3, 4)),
+    "residual": (lambda: DenseResidual(4, layers=2).double(), (3, 4)),
+    "lstm": (lambda: DepthLSTM(4, layers=2), (3, 4)),
+    "conv": (lambda: ConvHighway(4), (2, 4, 5, 5)),
+    "conv without batch": (lambda: ConvHighway(4, carry="independent"), (4, 5, 5)),
+    "conv-1d": (lambda: ConvHighway1d(4), (2, 4, 5)),
+    "conv-residual": (lambda: ConvResidual(4), (2, 4, 5, 5)),
+    "generic": (lambda: Highway(nn.Linear(4, 4), nn.Linear(4, 4)), (3, 4)),
+}
+
+
+@pytest.mark.parametrize("observed", [False, True])
+@pytest.mark.parametrize("name", CLOSABLE)
+def test_a_closed_layer_returns_a_copy_of_its_input(name: str, observed: bool) -> None:
+    make, shape = CLOSABLE[name]
+    layer = make()
+    given = torch.randn(shape, dtype=next(layer.parameters()).dtype)
+    if len(shape) == 4:
+        given = given.contiguous(memory_format=torch.channels_last)
+    x = given.clone()
+    with lesion(layer, range(1, count_layers(layer) + 1)), torch.no_grad():
+        if observed:
+            with observe(layer):
+                y = layer(x)
+        else:
+            y = layer(x)
+        assert torch.equal(y, x)
+        assert y.stride() == x.stride()
+        y.add_(1)  # what comes next may work in place, as nn.ReLU(inplace=True) does
+        assert torch.equal(x, given)
+        if name not in {"residual", "conv-residual"}:
+            layer(x, return_gates=True)[0].add_(1)
+            assert torch.equal(x, given)
+
+
+@pytest.mark.parametrize("name", CLOSABLE)
+def test_a_closed_layer_passes_gradients_on(name: str) -> None:
+    make, shape = CLOSABLE[name]
+    layer = make()
+    x = torch.randn(shape, dtype=next(layer.parameters()).dtype, requires_grad=True)
+    with lesion(layer, range(1, count_layers(layer) + 1)):
+        for function in (layer, torch.compile(layer, backend="eager", fullgraph=True)):
+            (gradient,) = torch.autograd.grad(function(x).mul_(2).sum(), x)
+            assert torch.equal(gradient, torch.full_like(x, 2.0))

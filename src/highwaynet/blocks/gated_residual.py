@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
+from highwaynet.layers.checks import check_features, check_kind, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.observation import Observer
 
 
@@ -46,7 +46,8 @@ class GatedResidualNetwork(nn.Module):
         super().__init__()
         out_features = in_features if out_features is None else out_features
         hidden = out_features if hidden_features is None else hidden_features
-        check_sizes(in_features=in_features, out_features=out_features, hidden_features=hidden)
+        sizes = {} if context_features is None else {"context_features": context_features}
+        check_sizes(in_features=in_features, out_features=out_features, hidden_features=hidden, **sizes)
         self.in_features, self.out_features, self.context_features = in_features, out_features, context_features
         self.closed_layers = frozenset()
         self.first = nn.Linear(in_features, hidden)  # W_2
@@ -70,7 +71,10 @@ class GatedResidualNetwork(nn.Module):
 
         Args:
             x: Input (..., in_features).
-            context: Context (..., context_features), with the axes of x, or only its batch axis: the same for all steps.
+            context: Context (..., context_features), with the axes of x, or only its first ones: the same for all steps.
+
+        Raises:
+            ValueError: If x or the context has another shape, type or device, or the context is missing.
         """
         if is_foreign(x):
             return not_a_tensor(self, x, context=context)
@@ -80,6 +84,7 @@ class GatedResidualNetwork(nn.Module):
             wanted = "a context, which is missing" if context is None else "no context: create it with context_features"
             raise ValueError(f"GatedResidualNetwork with context_features={self.context_features} takes {wanted}")
         if self.context is not None and context is not None:
+            self._check_context(context, x, self.context.weight)
             c = self.context(context)
             z = z + c.reshape(*c.shape[:-1], *[1] * (z.dim() - c.dim()), c.shape[-1])
         eta = self.dropout(self.second(F.elu(z)))
@@ -90,6 +95,20 @@ class GatedResidualNetwork(nn.Module):
         if self.observer is not None:
             self.observer(1, output=y, state=h, transform=t, carry=torch.ones_like(t))
         return y
+
+    def _check_context(self, context: Tensor, x: Tensor, weight: Tensor) -> None:
+        name = type(self).__name__
+        if is_foreign(context):
+            raise TypeError(
+                f"{name} takes a tensor as context, but got {type(context).__name__}: convert it, for instance with torch.as_tensor"
+            )
+        if not context.dim() or context.shape[-1] != self.context_features:
+            raise ValueError(f"{name} takes a context (..., {self.context_features}), but it has shape {tuple(context.shape)}")
+        axes = context.shape[:-1]
+        if context.dim() > x.dim() or any(size not in (1, own) for size, own in zip(axes, x.shape, strict=False)):
+            shapes = f"context has shape {tuple(context.shape)} and the input {tuple(x.shape)}"
+            raise ValueError(f"{name}: {shapes}: its first axes must be those of the input, or 1")
+        check_kind(self, context, weight, "context")
 
     __prepare_scriptable__ = not_scriptable
 

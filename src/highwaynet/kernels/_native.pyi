@@ -1,53 +1,115 @@
-"""The compiled module, as module.cpp defines it. Addresses are those of contiguous float32 memory and are not checked."""
+"""The compiled module, as module.cpp defines it.
 
-def gate(x: int, z: int, y: int, rows: int, channels: int, activation: int, threads: int, /) -> None: ...
-def gate_backward(gy: int, x: int, z: int, gx: int, gz: int, rows: int, channels: int, activation: int, threads: int, /) -> None: ...
-def activate(z: int, bias: int, rows: int, width: int, activation: int, /) -> None: ...
-def activation_gradient(gy: int, y: int, gz: int, gb: int, rows: int, width: int, activation: int, /) -> None: ...
-def cross_entropy(logits: int, targets: int, gradient: int, rows: int, classes: int, /) -> float: ...
-def stack_memory(kind: int, layers: int, rows: int, width: int, keep: bool, gates: bool, /) -> int: ...
-def stack_scratch(kind: int, layers: int, rows: int, width: int, threads: int, /) -> int: ...
-def stack_forward(
-    kind: int,
-    activation: int,
-    layers: int,
-    rows: int,
-    width: int,
-    closed: int,
-    weight: int,
-    bias: int,
-    x: int,
-    y: int,
-    t: int,
-    h: int,
-    kept: int,
+Tensors are checked: type, shape, contiguous memory, device, and that outputs share no memory with other arguments. A wrong argument raises
+ValueError or TypeError. Outputs are written whole; those that may be None are then not computed. Names of activations and of kinds of
+layers are those of `ACTIVATIONS` and `KINDS`.
+"""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+def gate(x: Tensor, z: Tensor, y: Tensor, activation: str, threads: int, /) -> None: ...
+def gate_backward(gy: Tensor, x: Tensor, z: Tensor, gx: Tensor, gz: Tensor, activation: str, threads: int, /) -> None: ...
+def activate(z: Tensor, bias: Tensor, activation: str, /) -> None: ...
+def activation_gradient(gy: Tensor, y: Tensor, gz: Tensor, gb: Tensor, activation: str, /) -> None: ...
+def cross_entropy(logits: Tensor, targets: Tensor, gradient: Tensor, /) -> float: ...
+def dense_stack_lanes() -> int: ...
+def dense_stack_memory(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, keep: bool, gates: bool, /) -> int: ...
+def dense_stack_scratch(gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, threads: int, /) -> int: ...
+def dense_stack(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    y: Tensor,
+    t: Tensor | None,
+    h: Tensor | None,
+    kept: Tensor,
+    kind: str,
+    activation: str,
+    closed: Sequence[int],
     keep: bool,
     threads: int,
     /,
 ) -> None: ...
-def stack_backward(
-    kind: int,
-    activation: int,
-    layers: int,
-    rows: int,
-    width: int,
-    closed: int,
-    weight: int,
-    kept: int,
-    gy: int,
-    gx: int,
-    gw: int,
-    gb: int,
-    scratch: int,
+def dense_stack_backward(
+    gy: Tensor,
+    weight: Tensor,
+    kept: Tensor,
+    gx: Tensor,
+    gw: Tensor | None,
+    gb: Tensor | None,
+    scratch: Tensor,
+    kind: str,
+    activation: str,
+    closed: Sequence[int],
     threads: int,
     /,
 ) -> None: ...
-def recurrent_memory(sizes: list[int], keep: bool, masked: bool, /) -> list[int]: ...
-def recurrent_scratch(sizes: list[int], masked: bool, /) -> int: ...
-def recurrent_forward(sizes: list[int], addresses: list[int], keep: bool, threads: int, /) -> None: ...
-def recurrent_backward(sizes: list[int], addresses: list[int], threads: int, /) -> None: ...
+def recurrent_lanes() -> int: ...
+def recurrent_memory(
+    x: Tensor,
+    start: Tensor,
+    input_weight: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mask: Tensor | None,
+    counts: Tensor,
+    keep: bool,
+    /,
+) -> list[int]: ...
+def recurrent_scratch(
+    gy: Tensor,
+    x: Tensor,
+    start: Tensor,
+    input_weight: Tensor,
+    weight: Tensor,
+    mask: Tensor | None,
+    counts: Tensor,
+    kept: Tensor,
+    /,
+) -> int: ...
+def recurrent(
+    x: Tensor,
+    start: Tensor,
+    input_weight: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mask: Tensor | None,
+    counts: Tensor,
+    y: Tensor,
+    kept: Tensor,
+    scratch: Tensor,
+    activation: str,
+    closed: Sequence[int],
+    keep: bool,
+    threads: int,
+    /,
+) -> None: ...
+def recurrent_backward(
+    gy: Tensor,
+    x: Tensor,
+    start: Tensor,
+    input_weight: Tensor,
+    weight: Tensor,
+    mask: Tensor | None,
+    counts: Tensor,
+    kept: Tensor,
+    gx: Tensor | None,
+    gstart: Tensor,
+    giw: Tensor | None,
+    gw: Tensor | None,
+    gb: Tensor | None,
+    scratch: Tensor,
+    activation: str,
+    closed: Sequence[int],
+    threads: int,
+    /,
+) -> None: ...
+def readable(*tensors: Tensor) -> bool: ...
+def prefer_large_pages(tensor: Tensor, /) -> None: ...
 def divide_recurrent(division: int, /) -> None: ...
-def use_parallel_region(address: int, /) -> None: ...
+def use_threads_of(library: str, /) -> bool: ...
 def instruction_sets() -> list[str]: ...
 def instruction_set() -> str: ...
 def use_instruction_set(name: str, /) -> None: ...

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from highwaynet.kernels.operators import ACTIVATIONS, can_take, compiled, gradients_in_torch, readable, through_registry
+from highwaynet.kernels.operators import can_take, compiled, gradients_in_torch, readable, through_registry
 
 
 def can_layer(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
@@ -51,14 +51,14 @@ class _DenseLayer(torch.autograd.Function):
 def layer_forward(x: Tensor, weight: Tensor, bias: Tensor, activation: str) -> Tensor:
     """Call the forward kernel; the tensors must fit."""
     y, bias = x.mm(weight.t()), bias.contiguous()
-    compiled().activate(y.data_ptr(), bias.data_ptr(), *y.shape, ACTIVATIONS[activation])
+    compiled().activate(y, bias, activation)
     return y
 
 
 def layer_backward(gy: Tensor, y: Tensor, activation: str) -> tuple[Tensor, Tensor]:
     """Return the gradients of the pre-activations and of the bias."""
     gz, gb = torch.empty_like(gy), gy.new_empty(gy.shape[1])
-    compiled().activation_gradient(gy.data_ptr(), y.data_ptr(), gz.data_ptr(), gb.data_ptr(), *gy.shape, ACTIVATIONS[activation])
+    compiled().activation_gradient(gy, y, gz, gb, activation)
     return gz, gb
 
 
@@ -85,7 +85,7 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, targets: Tensor) -> Tensor:
         logits, targets = logits.contiguous(), targets.contiguous()
         gradient = torch.empty_like(logits)
-        loss = compiled().cross_entropy(logits.data_ptr(), targets.data_ptr(), gradient.data_ptr(), *logits.shape)
+        loss = compiled().cross_entropy(logits, targets, gradient)
         ctx.save_for_backward(gradient)
         return logits.new_full((), loss)
 

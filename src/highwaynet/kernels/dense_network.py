@@ -42,7 +42,7 @@ def can_network(x: Tensor, targets: Tensor, parameters: Parameters, kind: str) -
 
 
 def _fits(x: Tensor, targets: Tensor, parameters: Parameters, kind: str) -> bool:
-    """Check every size: the kernels get only addresses and check nothing."""
+    """Check every size, so that the kernels need not refuse anything."""
     entry_weight, entry_bias, weight, bias, head_weight, head_bias = parameters
     rows, width, classes = len(targets), entry_weight.shape[-2], head_weight.shape[0]
     return (
@@ -79,7 +79,7 @@ class _Network(torch.autograd.Function):
         logits = layer_forward(last, head_weight, head_bias, "identity")
         error = torch.empty_like(logits)
         classes = targets.contiguous()
-        loss = compiled().cross_entropy(logits.data_ptr(), classes.data_ptr(), error.data_ptr(), *logits.shape)
+        loss = compiled().cross_entropy(logits, classes, error)
 
         gz, gw, gb = stack_backward(error.mm(head_weight), weight, kept, kind, activation, closed)
         gz, entry_gb = layer_backward(gz, first, activation)

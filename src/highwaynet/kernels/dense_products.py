@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from highwaynet.kernels.operators import ACTIVATIONS, compiled
+from highwaynet.kernels.operators import compiled
 from highwaynet.kernels.workspace import workspace_like
 
 
@@ -24,13 +24,12 @@ def prefers_products(rows: int, width: int) -> bool:
 
 def _layer(x: Tensor, weight: Tensor, bias: Tensor, z: Tensor, y: Tensor, kind: str, activation: str) -> None:
     """Compute y of one layer, and z: the pre-activations of a highway layer, H of others. For a plain layer, z is y."""
-    rows, width = x.shape
     if kind == "highway":
         torch.addmm(bias, x, weight.t(), out=z)
-        compiled().gate(x.data_ptr(), z.data_ptr(), y.data_ptr(), rows, width, ACTIVATIONS[activation], 1)
+        compiled().gate(x, z, y, activation, 1)
         return
     torch.mm(x, weight.t(), out=z)
-    compiled().activate(z.data_ptr(), bias.data_ptr(), rows, width, ACTIVATIONS[activation])
+    compiled().activate(z, bias, activation)
     if kind == "residual":
         torch.add(x, z, out=y)
 
@@ -90,8 +89,7 @@ def products_backward(
     gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int], *, parameters: bool = True
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the gradients of x and, if `parameters`, of weight and bias."""
-    native, number = compiled(), ACTIVATIONS[activation]
-    (layers, height, width), rows = weight.shape, len(gy)
+    native, (layers, height, width), rows = compiled(), weight.shape, len(gy)
     states, rest = (tensor.unbind() for tensor in _views(kept, kind, layers, rows, width))
     gw = workspace_like(weight) if parameters else None
     gb, weights, gws = weight.new_empty(layers, height), weight.unbind(), () if gw is None else gw.unbind()
@@ -105,13 +103,12 @@ def products_backward(
         if rows == 1:
             gz = gb[layer : layer + 1]  # the sum over one row
         if kind == "highway":
-            addresses = (g.data_ptr(), states[layer].data_ptr(), rest[layer].data_ptr(), direct.data_ptr(), gz.data_ptr())
-            native.gate_backward(*addresses, rows, width, number, 1)
+            native.gate_backward(g, states[layer], rest[layer], direct, gz, activation, 1)
             if rows > 1:
                 torch.sum(gz, 0, out=gb[layer])
         else:
             y = states[layer + 1] if kind == "plain" else rest[layer]
-            native.activation_gradient(g.data_ptr(), y.data_ptr(), gz.data_ptr(), gb[layer].data_ptr(), rows, width, number)
+            native.activation_gradient(g, y, gz, gb[layer], activation)
             direct.copy_(g)
         torch.mm(gz, weights[layer], out=g)
         if kind != "plain":

@@ -7,7 +7,7 @@ of wide layers are computed in `dense_products`.
 """
 
 from collections.abc import Collection, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,11 +16,22 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from highwaynet.kernels.dense_products import prefers_products, products_backward, products_forward
-from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, gradients_in_torch, readable, through_registry
+from highwaynet.kernels.operators import (
+    ACTIVATIONS,
+    LIBRARY,
+    PLAIN,
+    can_take,
+    check_fake,
+    compiled,
+    gradients_in_torch,
+    readable,
+    register,
+    through_registry,
+)
 from highwaynet.kernels.workspace import fresh, workspace, workspace_like
 
-KINDS = {"highway": 0, "plain": 1, "residual": 2}
-"""As in dense_stack.h."""
+KINDS = {"highway": 3, "plain": 1, "residual": 2}
+"""The kinds of layers, and how many arrays are kept of each: x; of residual layers also H, of highway layers H and T."""
 
 
 def can_stack(x: Tensor, weight: Tensor, bias: Tensor, kind: str) -> bool:
@@ -37,7 +48,7 @@ def _fits(x: Tensor, weight: Tensor, bias: Tensor, kind: str) -> bool:
 
 
 def stack_fits(weight: Tensor, bias: Tensor, kind: str, width: int) -> bool:
-    """Whether shapes and memory layout of the parameters fit layers of this kind and width; the kernel gets only addresses."""
+    """Whether shapes and memory layout of the parameters fit layers of this kind and width."""
     height = (2 if kind == "highway" else 1) * width
     shapes = weight.dim() == 3 and weight.shape[1:] == (height, width) and bias.shape == weight.shape[:2]
     return shapes and weight.is_contiguous() and bias.is_contiguous()
@@ -95,23 +106,18 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str) 
         raise ValueError(f"no kernel for a {kind} stack of x, weight and bias with shapes {shapes} and type {x.dtype}: ask can_stack first")
 
 
-@lru_cache(maxsize=1024)
-def _mask(closed: tuple[int, ...], layers: int) -> Tensor | None:
-    """Return a byte for each layer, 1 if it is closed; the kernels only read it."""
-    if not closed:
-        return None
-    return torch.tensor([number in closed for number in range(1, layers + 1)], dtype=torch.uint8, device="cpu")
+def _kept_size(weight: Tensor, kind: str, rows: int) -> int:
+    """Return how many floats are kept for the backward pass."""
+    lanes, (layers, _, width) = compiled().dense_stack_lanes(), weight.shape
+    size: int = (rows + lanes - 1) // lanes * lanes * width * (1 + layers * KINDS[kind]) + rows % lanes
+    return size
 
 
-def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
-
-
-def is_kept(kept: Tensor, weight: Tensor, kind: str, rows: int) -> bool:
-    """Whether `kept` has the form that the backward kernel reads: hooks on saved tensors may have compressed or moved it."""
-    layers, _, width = weight.shape
-    size: int = compiled().stack_memory(KINDS[kind], layers, rows, width, True, False)
-    return kept.dtype is torch.float32 and kept.numel() == size and weight.is_contiguous() and kept.is_contiguous()
+def _is_kept(gy: Tensor, weight: Tensor, kept: Tensor, kind: str) -> bool:
+    """Whether the backward kernel can read what was saved: hooks on saved tensors may have compressed or moved it."""
+    if not (gy.dtype is weight.dtype is kept.dtype is torch.float32) or weight.dim() != 3:
+        return False
+    return kept.shape == (_kept_size(weight, kind, len(gy)),) and weight.is_contiguous() and kept.is_contiguous()
 
 
 def stack_forward(
@@ -126,36 +132,30 @@ def stack_forward(
     t: Tensor | None = None,
     h: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Call the forward kernel; returns y and what the backward pass reads (or scratch memory). The tensors must fit."""
-    x = x.contiguous()
-    native, (layers, _, width), rows = compiled(), weight.shape, len(x)
-    size = native.stack_memory(KINDS[kind], layers, rows, width, keep, h is not None)
-    if prefers_products(rows, width):
+    """Call the forward kernel, which checks everything; returns y and what the backward pass reads (or scratch memory)."""
+    native, x = compiled(), x.contiguous()
+    size = native.dense_stack_memory(x, weight, bias, kind, activation, keep, h is not None)
+    if prefers_products(*x.shape):
         kept = x.new_zeros(size if keep else 0)  # the rows that fill up a block stay 0, since equal calls must give equal results
         return products_forward(x, weight, bias, kind, activation, closed, kept if keep else None, t, h), kept
     kept = x.new_zeros(size) if closed and keep else workspace(x, size)  # closed layers write no H and T
-    y, mask = fresh(torch.empty_like(x)), _mask(tuple(closed), layers)
-    sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
-    addresses = [_address(tensor) for tensor in (mask, weight, bias, x, y, t, h, kept)]
-    native.stack_forward(*sizes, *addresses, keep, torch.get_num_threads())
+    y = fresh(torch.empty_like(x))
+    native.dense_stack(x, weight, bias, y, t, h, kept, kind, activation, closed, keep, torch.get_num_threads())
     return y, kept
 
 
 def stack_backward(
     gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int], *, parameters: bool = True
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Call the backward kernel; returns the gradients of x and, if `parameters`, of weight and bias."""
-    gy = gy.contiguous()
-    native, (layers, height, width), rows, threads = compiled(), weight.shape, len(gy), torch.get_num_threads()
-    if prefers_products(rows, width):
+    """Call the backward kernel, which checks everything; returns the gradients of x and, if `parameters`, of weight and bias."""
+    native, gy, threads = compiled(), gy.contiguous(), torch.get_num_threads()
+    size = native.dense_stack_scratch(gy, weight, kept, kind, activation, threads)
+    if prefers_products(*gy.shape):
         return products_backward(gy, weight, kept, kind, activation, closed, parameters=parameters)
-    gx, mask = fresh(torch.empty_like(gy)), _mask(tuple(closed), layers)
+    gx, scratch = fresh(torch.empty_like(gy)), workspace(gy, size)
     gw = workspace_like(weight) if parameters else None
-    gb = weight.new_empty(layers, height) if parameters else None
-    scratch = workspace(gy, native.stack_scratch(KINDS[kind], layers, rows, width, threads))
-    sizes = (KINDS[kind], ACTIVATIONS[activation], layers, rows, width)
-    addresses = [_address(tensor) for tensor in (mask, weight, kept, gy, gx, gw, gb, scratch)]
-    native.stack_backward(*sizes, *addresses, threads)
+    gb = weight.new_empty(weight.shape[:2]) if parameters else None
+    native.dense_stack_backward(gy, weight, kept, gx, gw, gb, scratch, kind, activation, closed, threads)
     return gx, gw, gb
 
 
@@ -179,8 +179,7 @@ def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor | None, Tensor | None, Tens
     if through_registry() and not torch.is_grad_enabled():
         found: tuple[Tensor, Tensor, Tensor] = torch.ops.highwaynet.dense_stack_backward.default(gy, weight, kept, *names)
         return found
-    usual = usual and not torch.is_grad_enabled() and readable(gy, weight, kept) and gy.dtype is kept.dtype is torch.float32
-    if usual and is_kept(kept, weight, ctx.kind, len(gy)):
+    if usual and not torch.is_grad_enabled() and readable(gy, weight, kept) and _is_kept(gy, weight, kept, ctx.kind):
         return stack_backward(gy, weight, kept, *names, parameters=ctx.needs_input_grad[1] or ctx.needs_input_grad[2])
     function = partial(stack_in_torch, kind=ctx.kind, activation=ctx.activation, closed=ctx.closed)
     gx, gw, gb = gradients_in_torch(function, (x, weight, bias), ctx.needs_input_grad, gy)
@@ -211,8 +210,6 @@ LIBRARY.define(
 def _on_cpu(
     x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int], keep: bool
 ) -> tuple[Tensor, Tensor]:
-    if kind not in KINDS or activation not in ACTIVATIONS or not _fits(x, weight.contiguous(), bias.contiguous(), kind):
-        raise ValueError(f"highwaynet::dense_stack cannot take these shapes or names: {tuple(x.shape)}, {tuple(weight.shape)}, {kind!r}")
     y, kept = stack_forward(x, weight.contiguous(), bias.contiguous(), kind, activation, closed, keep=keep)
     return y, kept if keep else kept.new_empty(0)
 
@@ -220,24 +217,23 @@ def _on_cpu(
 def _backward_on_cpu(
     gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    if not is_kept(kept, weight.contiguous(), kind, len(gy)):
-        raise ValueError("highwaynet::dense_stack_backward: `kept` comes from a stack of another size; pass what dense_stack returned")
-    gx, gw, gb = stack_backward(gy, weight.contiguous(), kept, kind, activation, closed)
+    gx, gw, gb = stack_backward(gy, weight.contiguous(), kept.contiguous(), kind, activation, closed)
     assert gw is not None and gb is not None  # noqa: S101, PT018
     return gx, gw, gb
 
 
 def _fake(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activation: str, closed: Sequence[int], keep: bool) -> tuple[Tensor, Tensor]:
-    layers, _, width = weight.shape
-    lanes = compiled().stack_memory(KINDS["plain"], 0, 1, 1, True, False)  # a block of one feature
-    of_each = {"plain": 1, "residual": 2, "highway": 3}[kind]
-    blocks = (x.shape[0] + lanes - 1) // lanes
-    return x.new_empty(x.shape), x.new_empty((blocks * lanes * width * (1 + layers * of_each)) if keep else 0)
+    fits = kind in KINDS and activation in ACTIVATIONS and _fits(x, weight.contiguous(), bias.contiguous(), kind)
+    check_fake("dense_stack", fits, kind, activation, x=x, weight=weight, bias=bias)
+    return x.new_empty(x.shape), x.new_empty(_kept_size(weight, kind, x.shape[0]) if keep else 0)
 
 
 def _fake_backward(
     gy: Tensor, weight: Tensor, kept: Tensor, kind: str, activation: str, closed: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
+    fits = kind in KINDS and activation in ACTIVATIONS and _is_kept(gy, weight.contiguous(), kept.contiguous(), kind)
+    fits = fits and _fits(gy, weight.contiguous(), weight.new_empty(weight.shape[:2]), kind)
+    check_fake("dense_stack_backward", fits, kind, activation, gy=gy, weight=weight, kept=kept)
     return gy.new_empty(gy.shape), weight.new_empty(weight.shape), weight.new_empty(weight.shape[:2])
 
 
@@ -255,10 +251,8 @@ def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError("highwaynet::dense_stack_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
 
 
-LIBRARY.impl("dense_stack", _on_cpu, "CPU")
-LIBRARY.impl("dense_stack_backward", _backward_on_cpu, "CPU")
-torch.library.register_fake("highwaynet::dense_stack", _fake, lib=LIBRARY)
-torch.library.register_fake("highwaynet::dense_stack_backward", _fake_backward, lib=LIBRARY)
+register("dense_stack", _on_cpu, _fake)
+register("dense_stack_backward", _backward_on_cpu, _fake_backward)
 torch.library.register_autograd("highwaynet::dense_stack", _registered_gradients, setup_context=_keep, lib=LIBRARY)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, readable, through_registry
+from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, check_fake, compiled, readable, register, through_registry
 
 
 def _fits(x: Tensor, z: Tensor) -> bool:
@@ -74,18 +74,15 @@ def _form(x: Tensor) -> str:
 
 def _forward(x: Tensor, z: Tensor, activation: str) -> Tensor:
     """Call the forward kernel; x and z must fit."""
-    y, channels = torch.empty_like(x), x.shape[1]
-    rows = x.numel() // channels if channels else 0
-    compiled().gate(x.data_ptr(), z.data_ptr(), y.data_ptr(), rows, channels, ACTIVATIONS[activation], torch.get_num_threads())
+    y = torch.empty_like(x)
+    compiled().gate(x, z, y, activation, torch.get_num_threads())
     return y
 
 
 def _backward(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
     """Call the backward kernel; x, z and gy must fit."""
-    gx, gz, channels = torch.empty_like(x), torch.empty_like(z), x.shape[1]
-    rows = x.numel() // channels if channels else 0
-    addresses = (gy.data_ptr(), x.data_ptr(), z.data_ptr(), gx.data_ptr(), gz.data_ptr())
-    compiled().gate_backward(*addresses, rows, channels, ACTIVATIONS[activation], torch.get_num_threads())
+    gx, gz = torch.empty_like(x), torch.empty_like(z)
+    compiled().gate_backward(gy, x, z, gx, gz, activation, torch.get_num_threads())
     return gx, gz
 
 
@@ -148,30 +145,24 @@ LIBRARY.define("gate(Tensor x, Tensor z, str activation) -> Tensor")
 LIBRARY.define("gate_backward(Tensor gy, Tensor x, Tensor z, str activation) -> (Tensor, Tensor)")
 
 
-def _checked(x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
-    x, z = _arranged(x), _arranged(z)
-    if activation not in ACTIVATIONS or x.device != z.device or not _fits(x, z):
-        raise ValueError(f"highwaynet::gate cannot take x of {_form(x)} and z of {_form(z)} with {activation!r}")
-    return x, z
-
-
 def _gate_on_cpu(x: Tensor, z: Tensor, activation: str) -> Tensor:
-    return _forward(*_checked(x, z, activation), activation)
+    return _forward(_arranged(x), _arranged(z), activation)
 
 
 def _gate_backward_on_cpu(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
-    x, z = _checked(x, z, activation)
-    if gy.shape != x.shape or gy.dtype is not x.dtype:
-        raise ValueError(f"highwaynet::gate_backward cannot take gy of {_form(gy)} for x of {_form(x)}")
-    return _backward(_arranged(gy), x, z, activation)
+    return _backward(_arranged(gy), _arranged(x), _arranged(z), activation)
 
 
 def _fake_gate(x: Tensor, z: Tensor, activation: str) -> Tensor:
-    return torch.empty_like(_checked(x, z, activation)[0])
+    x, z = _arranged(x), _arranged(z)
+    check_fake("gate", _fits(x, z) and activation in ACTIVATIONS, activation, x=x, z=z)
+    return torch.empty_like(x)
 
 
 def _fake_gate_backward(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
-    x, z = _checked(x, z, activation)
+    x, z = _arranged(x), _arranged(z)
+    fits = _fits(x, z) and gy.shape == x.shape and gy.dtype is x.dtype and activation in ACTIVATIONS
+    check_fake("gate_backward", fits, activation, gy=gy, x=x, z=z)
     return torch.empty_like(x), torch.empty_like(z)
 
 
@@ -179,9 +170,7 @@ def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError("highwaynet::gate_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
 
 
-LIBRARY.impl("gate", _gate_on_cpu, "CPU")
-LIBRARY.impl("gate_backward", _gate_backward_on_cpu, "CPU")
-torch.library.register_fake("highwaynet::gate", _fake_gate, lib=LIBRARY)
-torch.library.register_fake("highwaynet::gate_backward", _fake_gate_backward, lib=LIBRARY)
+register("gate", _gate_on_cpu, _fake_gate)
+register("gate_backward", _gate_backward_on_cpu, _fake_gate_backward)
 torch.library.register_autograd("highwaynet::gate", _gradients, setup_context=_keep, lib=LIBRARY)
 torch.library.register_autograd("highwaynet::gate_backward", _no_second_derivative, lib=LIBRARY)

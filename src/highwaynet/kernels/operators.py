@@ -1,10 +1,11 @@
 """Shared code of the compiled operators: the loaded module, its threads, and which tensors it can read."""
 
-import ctypes
+import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,10 +14,9 @@ from torch.autograd import forward_ad
 from highwaynet.base.errors import InputError
 from highwaynet.kernels.native import native_module
 
-ACTIVATIONS = {"relu": 0, "tanh": 1, "sigmoid": 2, "identity": 3}
-"""As in activation.h."""
+ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
 
-PLAIN = (Tensor, torch.nn.Parameter)
+PLAIN = frozenset({Tensor, torch.nn.Parameter})
 
 LIBRARY = torch.library.Library("highwaynet", "DEF")
 """The registration through which torch.compile, fake tensors and dispatch modes see the operators."""
@@ -25,15 +25,9 @@ LIBRARY = torch.library.Library("highwaynet", "DEF")
 def _connect_threads(native: ModuleType) -> None:
     """Let the kernels use the threads of torch's OpenMP runtime: a second runtime would compete with it for the processor.
 
-    The symbol is looked up in torch's library, so that it comes from the runtime that torch is linked with. If there is none, the kernels
-    use one thread.
+    It is looked up in torch's library, so that it is the runtime that torch is linked with. If there is none, the kernels use one thread.
     """
-    path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-    try:
-        region = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD).GOMP_parallel
-    except (OSError, AttributeError):
-        return
-    native.use_parallel_region(ctypes.cast(region, ctypes.c_void_p).value)
+    native.use_threads_of(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
 
 
 # Loaded on import, so that torch.compile sees constants. A wrong environment variable raises on first use, not on import.
@@ -62,10 +56,12 @@ def _is_exporting() -> bool:
 
 
 def readable(*tensors: Tensor) -> bool:
-    """Whether the kernels can read the tensors' values from memory: dense CPU tensors without lazy negation or lazy zeros."""
-    return all(
-        tensor.is_cpu and tensor.layout is torch.strided and not tensor.is_neg() and not tensor._is_zerotensor() for tensor in tensors
-    )
+    """Whether the kernels can read the tensors' values from memory: dense CPU tensors without lazy negation or lazy zeros.
+
+    Their addresses must be aligned, which those of numbers in the middle of a file may not be.
+    """
+    is_readable: bool = compiled().readable(*tensors)
+    return is_readable
 
 
 def can_take(*tensors: Tensor) -> bool:
@@ -85,9 +81,42 @@ def can_take(*tensors: Tensor) -> bool:
         return False
     if torch.compiler.is_compiling():
         return all(tensor.is_cpu for tensor in tensors)
-    if any(type(tensor) not in PLAIN for tensor in tensors):
+    if not PLAIN.issuperset(map(type, tensors)):
         return False
     return forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active() and readable(*tensors)
+
+
+def register(operator: str, on_cpu: Callable[..., Any], fake: Callable[..., Any]) -> None:
+    """Give an operator of the library its kernel and its version for tensors without values."""
+    LIBRARY.impl(operator, _given(operator, on_cpu), "CPU")
+    torch.library.register_fake(f"highwaynet::{operator}", _given(operator, fake), lib=LIBRARY)
+
+
+def _given(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with a check that no tensor is missing: torch passes None then."""
+    kinds = enumerate(function.__annotations__.items())
+    places = [(place, name) for place, (name, kind) in kinds if kind is Tensor and name != "return"]
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        for place, name in places:
+            if arguments[place] is None:
+                raise TypeError(f"highwaynet::{operator}: {name} is None: expected a tensor")
+        return function(*arguments)
+
+    return call
+
+
+def check_fake(operator: str, fits: bool, *names: object, **tensors: Tensor | None) -> None:
+    """Raise ValueError if tensors without values (of torch.compile, or on the device meta) do not fit, or are mixed with others.
+
+    For tensors with values the kernels check everything, and name the argument.
+    """
+    given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    if fits and len({tensor.device for tensor in given.values()}) == 1:
+        return
+    forms = ", ".join(f"{name} {tuple(tensor.shape)} {tensor.dtype} on {tensor.device}" for name, tensor in given.items())
+    raise ValueError(f"highwaynet::{operator}: {forms} with {', '.join(map(repr, names))}: these do not fit together")
 
 
 def gradients_in_torch(
@@ -98,7 +127,10 @@ def gradients_in_torch(
         inputs = tuple(tensor.view_as(tensor) for tensor in inputs)
         y = function(*inputs)
     wanted = [tensor for tensor, is_needed in zip(inputs, needed, strict=False) if is_needed]
-    found = iter(torch.autograd.grad(y, wanted, gy, create_graph=torch.is_grad_enabled()))
+    if y.requires_grad:  # inputs of closed layers take no part: their gradient is 0
+        found = iter(torch.autograd.grad(y, wanted, gy, create_graph=torch.is_grad_enabled(), materialize_grads=True))
+    else:
+        found = iter([torch.zeros_like(tensor) for tensor in wanted])
     return tuple(next(found) if is_needed else None for _, is_needed in zip(inputs, needed, strict=False))
 
 

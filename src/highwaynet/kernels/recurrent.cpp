@@ -410,6 +410,7 @@ INLINE void put(float *to, const float *sums, int64_t count, bool add) {
 void backward_weights(const Recurrent &s, int64_t first_step, int64_t last_step, int64_t layer, int64_t first, int64_t last) {
   const bool is_input = layer == s.depth, is_first = last_step == s.steps;
   const int64_t source = is_input ? 0 : layer, columns = is_input ? s.inputs : s.width, stride = is_input ? s.inputs : padded(s.width);
+  if (columns == 0) return;  // no inputs: their weights have no memory
   const int64_t rows = s.offsets[last_step - 1] + s.counts[last_step - 1] - s.offsets[first_step];
   float *gw = is_input ? s.giw : s.gw + layer * s.parts * s.width * s.width;
   float *gb = is_input ? nullptr : s.gb + layer * s.parts * s.width;

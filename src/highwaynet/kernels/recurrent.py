@@ -8,7 +8,6 @@ state before it, H and T, and C if the carry gate is independent.
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -16,7 +15,18 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, compiled, gradients_in_torch, readable, through_registry
+from highwaynet.kernels.operators import (
+    ACTIVATIONS,
+    LIBRARY,
+    PLAIN,
+    can_take,
+    check_fake,
+    compiled,
+    gradients_in_torch,
+    readable,
+    register,
+    through_registry,
+)
 
 
 def can_recur(x: Tensor, start: Tensor, input_weight: Tensor, weight: Tensor, bias: Tensor, mask: Tensor | None, counts: Tensor) -> bool:
@@ -32,7 +42,7 @@ def can_recur(x: Tensor, start: Tensor, input_weight: Tensor, weight: Tensor, bi
 
 
 def _fits(x: Tensor, start: Tensor, input_weight: Tensor, weight: Tensor, bias: Tensor, mask: Tensor | None, counts: Tensor) -> bool:
-    """Check every size: the kernel gets only addresses and checks nothing."""
+    """Whether types, shapes and the memory layout of the parameters fit; the values of `counts` are checked by the kernel."""
     if weight.dim() != 3 or x.dim() != 2 or start.dim() != 2 or counts.dim() != 1 or counts.dtype is not torch.int64:
         return False
     depth, height, width = weight.shape
@@ -41,7 +51,7 @@ def _fits(x: Tensor, start: Tensor, input_weight: Tensor, weight: Tensor, bias: 
         all(tensor.dtype is torch.float32 for tensor in tensors)
         and depth > 0
         and width > 0
-        and height in {2 * width, 3 * width}
+        and height in (2 * width, 3 * width)
         and input_weight.shape == (height, x.shape[1])
         and bias.shape == (depth, height)
         and start.shape[1] == width
@@ -108,39 +118,6 @@ def recurrent_inside(
     return y, [part[..., :width] for part in kept.view(1 + height // width, depth, total, -1)]
 
 
-def _sizes(x: Tensor, start: Tensor, weight: Tensor, counts: Tensor, activation: str) -> list[int]:
-    depth, height, width = weight.shape
-    return [len(counts), len(start), x.shape[0], x.shape[1], width, depth, height // width, ACTIVATIONS[activation]]
-
-
-def _mask(closed: Sequence[int], depth: int) -> Tensor | None:
-    if not closed:
-        return None
-    mask = torch.zeros(depth, dtype=torch.uint8, device="cpu")
-    mask[[number - 1 for number in closed if 1 <= number <= depth]] = 1
-    return mask
-
-
-def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
-
-
-def _checked(x: Tensor, start: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Return counts and offsets; the kernel trusts them."""
-    counts = counts.contiguous()
-    ends = counts.cumsum(0)
-    values = counts.tolist()
-    if (
-        not values
-        or values[0] != len(start)
-        or values[-1] < 1
-        or int(ends[-1]) != len(x)
-        or any(later > earlier for earlier, later in pairwise(values))
-    ):
-        raise ValueError(f"counts = {values[:8]}…: they must not increase, begin with {len(start)} and add up to {len(x)} rows")
-    return counts, ends - counts
-
-
 def recurrent_forward(
     x: Tensor,
     start: Tensor,
@@ -154,16 +131,14 @@ def recurrent_forward(
     *,
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Call the forward kernel; returns y and what the backward pass reads (or scratch memory). The tensors must fit."""
-    x, start, mask = x.contiguous(), start.contiguous(), None if mask is None else mask.contiguous()
-    counts, offsets = _checked(x, start, counts)
-    native, sizes = compiled(), _sizes(x, start, weight, counts, activation)
-    size, scratch_size = native.recurrent_memory(sizes, keep, mask is not None)
+    """Call the forward kernel, which checks everything; returns y and what the backward pass reads (or scratch memory)."""
+    x, start, mask, counts = x.contiguous(), start.contiguous(), None if mask is None else mask.contiguous(), counts.contiguous()
+    native, inputs = compiled(), (x, start, input_weight, weight, bias, mask, counts)
+    size, scratch_size = native.recurrent_memory(*inputs, keep)
     # Closed micro-layers write no gates, and equal calls must give equal results.
     kept, scratch = x.new_zeros(size) if closed else x.new_empty(size), x.new_empty(scratch_size)
-    y, shut = x.new_empty(len(x), weight.shape[2]), _mask(closed, len(weight))
-    tensors = (counts, offsets, shut, x, start, mask, input_weight, weight, bias, y, kept, scratch)
-    native.recurrent_forward(sizes, [_address(tensor) for tensor in tensors], keep, torch.get_num_threads())
+    y = x.new_empty(len(x), weight.shape[2])
+    native.recurrent(*inputs, y, kept, scratch, activation, closed, keep, torch.get_num_threads())
     return y, kept
 
 
@@ -185,16 +160,18 @@ def recurrent_backward(
     inputs: bool = True,
     parameters: bool = True,
 ) -> Gradients:
-    """Call the backward kernel; returns the gradients of x (if `inputs`), start, and (if `parameters`) of the weights and bias."""
-    x, gy, mask = x.contiguous(), gy.contiguous(), None if mask is None else mask.contiguous()
-    counts, offsets = _checked(x, start, counts)
-    native, sizes = compiled(), _sizes(x, start, weight, counts, activation)
+    """Call the backward kernel, which checks everything; returns the gradients of x (if `inputs`), start, weights and bias.
+
+    Those of weights and bias only if `parameters`. Of `start`, only the shape matters.
+    """
+    x, start, gy = x.contiguous(), start.contiguous(), gy.contiguous()
+    mask, counts = None if mask is None else mask.contiguous(), counts.contiguous()
+    native, given = compiled(), (gy, x, start, input_weight, weight, mask, counts, kept)
+    scratch = x.new_empty(native.recurrent_scratch(*given))
     gx, gstart = torch.empty_like(x) if inputs else None, x.new_empty(start.shape)
     giw, gw = (torch.empty_like(input_weight), torch.empty_like(weight)) if parameters else (None, None)
     gb = weight.new_empty(weight.shape[:2]) if parameters else None
-    scratch, shut = x.new_empty(native.recurrent_scratch(sizes, mask is not None)), _mask(closed, len(weight))
-    tensors = (counts, offsets, shut, x, mask, input_weight, weight, kept, gy, gx, gstart, giw, gw, gb, scratch)
-    native.recurrent_backward(sizes, [_address(tensor) for tensor in tensors], torch.get_num_threads())
+    native.recurrent_backward(*given, gx, gstart, giw, gw, gb, scratch, activation, closed, torch.get_num_threads())
     return gx, gstart, giw, gw, gb
 
 
@@ -227,10 +204,16 @@ def recurrent_in_torch(
     return torch.cat(found)
 
 
-def is_kept(kept: Tensor, x: Tensor, start: Tensor, weight: Tensor, counts: Tensor) -> bool:
+def _kept_size(x: Tensor, weight: Tensor) -> int:
+    """Return how many floats are kept for the backward pass."""
+    lanes, (depth, height, width) = compiled().recurrent_lanes(), weight.shape
+    size: int = (1 + height // width) * depth * x.shape[0] * ((width + lanes - 1) // lanes * lanes)
+    return size
+
+
+def _is_kept(kept: Tensor, x: Tensor, weight: Tensor) -> bool:
     """Whether `kept` has the form that the backward kernel reads: hooks on saved tensors may have compressed or moved it."""
-    size = compiled().recurrent_memory(_sizes(x, start, weight, counts, "tanh"), True, False)[0]
-    return kept.dtype is torch.float32 and kept.numel() == size and kept.is_contiguous() and weight.is_contiguous()
+    return kept.dtype is torch.float32 and kept.shape == (_kept_size(x, weight),) and kept.is_contiguous()
 
 
 def _gradients(ctx: Any, gy: Tensor) -> Gradients:
@@ -244,7 +227,7 @@ def _gradients(ctx: Any, gy: Tensor) -> Gradients:
     tensors = (gy, x, start, input_weight, weight, kept, *(() if mask is None else (mask,)))
     usual = not torch.is_grad_enabled() and torch._C._has_storage(gy) and all(type(tensor) in PLAIN for tensor in tensors)
     usual = usual and readable(*tensors) and gy.dtype is torch.float32 and _fits(x, start, input_weight, weight, bias, mask, counts)
-    if usual and is_kept(kept, x, start, weight, counts):
+    if usual and _is_kept(kept, x, weight):
         needs = ctx.needs_input_grad
         arguments = (gy, x, start, input_weight, weight, mask, counts, kept, *names)
         return recurrent_backward(*arguments, inputs=needs[0], parameters=any(needs[2:5]))
@@ -292,8 +275,6 @@ def _on_cpu(
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
     weights = (input_weight.contiguous(), weight.contiguous(), bias.contiguous())
-    if activation not in ACTIVATIONS or not _fits(x, start, *weights, mask, counts):
-        raise ValueError(f"highwaynet::recurrent cannot take x of {tuple(x.shape)} with weights of {tuple(weight.shape)}, {activation!r}")
     y, kept = recurrent_forward(x, start, *weights, mask, counts, activation, closed, keep=keep)
     return y, kept if keep else kept.new_empty(0)
 
@@ -310,10 +291,8 @@ def _backward_on_cpu(
     activation: str,
     closed: Sequence[int],
 ) -> Gradients:
-    if not is_kept(kept, x, start, weight.contiguous(), counts):
-        raise ValueError("highwaynet::recurrent_backward: `kept` belongs to sequences of another size; pass what recurrent returned")
     weights = (input_weight.contiguous(), weight.contiguous())
-    return recurrent_backward(gy, x, start, *weights, mask, counts, kept, activation, closed)
+    return recurrent_backward(gy, x, start, *weights, mask, counts, kept.contiguous(), activation, closed)
 
 
 def _fake(
@@ -328,16 +307,30 @@ def _fake(
     closed: Sequence[int],
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
-    depth, height, width = weight.shape
-    lanes = compiled().recurrent_memory([1, 1, 1, 1, 1, 1, 2, 0], True, False)[0] // 3  # a state of one feature
-    padded = (width + lanes - 1) // lanes * lanes
-    size = (1 + height // width) * depth * x.shape[0] * padded if keep else 0
-    return x.new_empty(x.shape[0], width), x.new_empty(size)
+    weights = (input_weight.contiguous(), weight.contiguous(), bias.contiguous())
+    fits = activation in ACTIVATIONS and _fits(x, start, *weights, mask, counts)
+    tensors = {"x": x, "start": start, "input_weight": input_weight, "weight": weight, "bias": bias, "mask": mask, "counts": counts}
+    check_fake("recurrent", fits, activation, **tensors)
+    return x.new_empty(x.shape[0], weight.shape[2]), x.new_empty(_kept_size(x, weight) if keep else 0)
 
 
 def _fake_backward(
-    gy: Tensor, x: Tensor, start: Tensor, input_weight: Tensor, weight: Tensor, *rest: Any
+    gy: Tensor,
+    x: Tensor,
+    start: Tensor,
+    input_weight: Tensor,
+    weight: Tensor,
+    mask: Tensor | None,
+    counts: Tensor,
+    kept: Tensor,
+    activation: str,
+    closed: Sequence[int],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    weights = (input_weight.contiguous(), weight.contiguous(), weight.new_empty(weight.shape[:2]))
+    fits = activation in ACTIVATIONS and _fits(x, start, *weights, mask, counts) and _is_kept(kept.contiguous(), x, weight)
+    fits = fits and gy.dtype is torch.float32 and gy.shape == (x.shape[0], weight.shape[2])
+    tensors = {"gy": gy, "x": x, "start": start, "input_weight": input_weight, "weight": weight, "mask": mask, "counts": counts}
+    check_fake("recurrent_backward", fits, activation, **tensors, kept=kept)
     shapes = (x.shape, start.shape, input_weight.shape, weight.shape, weight.shape[:2])
     gx, gstart, giw, gw, gb = (x.new_empty(shape) for shape in shapes)
     return gx, gstart, giw, gw, gb
@@ -357,10 +350,8 @@ def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
     raise RuntimeError("highwaynet::recurrent_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
 
 
-LIBRARY.impl("recurrent", _on_cpu, "CPU")
-LIBRARY.impl("recurrent_backward", _backward_on_cpu, "CPU")
-torch.library.register_fake("highwaynet::recurrent", _fake, lib=LIBRARY)
-torch.library.register_fake("highwaynet::recurrent_backward", _fake_backward, lib=LIBRARY)
+register("recurrent", _on_cpu, _fake)
+register("recurrent_backward", _backward_on_cpu, _fake_backward)
 torch.library.register_autograd("highwaynet::recurrent", _registered_gradients, setup_context=_keep, lib=LIBRARY)
 torch.library.register_autograd("highwaynet::recurrent_backward", _no_second_derivative, lib=LIBRARY)
 

@@ -1,13 +1,42 @@
 // Recurrent highway layers: a part of module.cpp, which includes it after `divide` and `active`.
 
-// Python passes sizes and addresses as lists, in the order of these fields.
-Recurrent recurrent_of(const std::vector<int64_t> &sizes) {
+// Sizes of a layer, and where its sequences begin. `counts` has the rows of each step: not increasing, from those of `start` on.
+class Sequences {
+ public:
+  Sequences(const char *call, const Array &x, const Array &start, const Array &input_weight, const Array &weight, const Array &counts) {
+    weight.must_have(3, "(depth, parts·width, width)");
+    s.depth = weight.size(0), s.width = weight.size(2);
+    if (s.depth == 0 || s.width == 0) refuse(call, "weight has shape " + weight.shape() + ": expected at least one micro-layer and one feature");
+    s.parts = weight.size(1) / s.width;
+    if (weight.size(1) % s.width != 0 || (s.parts != 2 && s.parts != 3))
+      refuse(call, "weight has shape " + weight.shape() + ": expected (depth, parts·width, width) with 2 or 3 parts");
+    x.must_have(2, "(total, inputs)"), start.must_have(2, "(rows, width)"), counts.must_have(1, "(steps,)");
+    s.total = x.size(0), s.inputs = x.size(1), s.rows = start.size(0), s.steps = counts.size(0);
+    start.must_be({s.rows, s.width}, "(rows, width)");
+    input_weight.must_be({s.parts * s.width, s.inputs}, "(parts·width, inputs)");
+    const int64_t *const numbers = counts.data<const int64_t>();
+    int64_t total = 0, before = s.rows;
+    bool fits = s.steps > 0 && numbers[0] == s.rows && s.rows > 0;
+    for (int64_t step = 0; fits && step < s.steps; ++step) {
+      fits = numbers[step] >= 1 && numbers[step] <= before && total <= s.total;  // in this order no sum overflows
+      offsets_.push_back(total);
+      total += numbers[step], before = numbers[step];
+    }
+    if (!fits || total != s.total) {
+      std::vector<int64_t> first(numbers, numbers + (s.steps < 8 ? s.steps : 8));
+      refuse(call, "counts = " + listed(first) + (s.steps > 8 ? "…" : "") + ": expected numbers of rows that do not increase, begin with " +
+                       std::to_string(s.rows) + " and add up to " + std::to_string(s.total));
+    }
+    s.counts = numbers, s.offsets = offsets_.data();
+    s.x = x.data<const float>(), s.input_weight = input_weight.data<const float>(), s.weight = weight.data<const float>();
+  }
+  Sequences(const Sequences &) = delete;
+
   Recurrent s = {};
-  s.steps = sizes.at(0), s.rows = sizes.at(1), s.total = sizes.at(2), s.inputs = sizes.at(3), s.width = sizes.at(4), s.depth = sizes.at(5);
-  s.parts = sizes.at(6), s.activation = activation_of(static_cast<int>(sizes.at(7)));
-  if (s.parts != 2 && s.parts != 3) throw std::invalid_argument("a recurrent highway layer has 2 or 3 parts");
-  return s;
-}
+
+ private:
+  std::vector<int64_t> offsets_;
+};
 
 int64_t state_size(const Recurrent &s) { return pieces(s.width, active.recurrent->lanes) * active.recurrent->lanes; }
 
@@ -42,33 +71,64 @@ int useful_threads(const Recurrent &s, int threads) {
   return double(s.total) * s.depth * s.parts * s.width * s.width < 3e5 ? 1 : threads;
 }
 
+void divide_recurrent(int division) {
+  if (division < by_size || division > features_only)
+    refuse("divide_recurrent", "division = " + std::to_string(division) + ": expected 0 (by size), 1 (rows) or 2 (features)");
+  recurrent_division = static_cast<Division>(division);
+}
+
 // How many floats the forward pass needs: in `kept`, and as scratch.
-std::vector<int64_t> recurrent_memory(const std::vector<int64_t> &sizes, bool keep, bool masked) {
-  const Recurrent s = recurrent_of(sizes);
-  const int64_t one = s.rows * state_size(s);
-  return {keep ? (1 + s.parts) * s.depth * s.total * state_size(s) : 2 * one,
-          active.recurrent->packed_size(s, false) + (masked ? 2 * one : 0)};
+int64_t kept_of(const Recurrent &s, bool keep) {
+  return keep ? (1 + s.parts) * s.depth * s.total * state_size(s) : 2 * s.rows * state_size(s);
+}
+int64_t forward_scratch(const Recurrent &s, bool masked) {
+  return active.recurrent->packed_size(s, false) + (masked ? 2 * s.rows * state_size(s) : 0);
 }
 
 // How many floats the backward pass needs as scratch.
-int64_t recurrent_scratch(const std::vector<int64_t> &sizes, bool masked) {
-  const Recurrent s = recurrent_of(sizes);
+int64_t backward_scratch(const Recurrent &s, bool masked) {
   const int64_t steps = chunk_steps(s), chunk = (steps < s.steps ? steps : s.steps) * s.rows, size = state_size(s);
   return active.recurrent->packed_size(s, true) + s.rows * size +
          s.depth * chunk * (s.parts * size + active.recurrent->lanes + (masked ? size : 0));
 }
 
-// Addresses: counts, offsets, closed, x, start, mask, input_weight, weight, bias, y, kept, scratch.
-void recurrent_forward(const std::vector<int64_t> &sizes, const std::vector<uintptr_t> &addresses, bool keep, int threads) {
-  Recurrent s = recurrent_of(sizes);
+void check_state(const Recurrent &s, const Array &array) { array.must_be({s.rows, s.width}, "(rows, width)"); }
+void check_bias(const Recurrent &s, const Array &array) { array.must_be({s.depth, s.parts * s.width}, "(depth, parts·width)"); }
+void check_outputs(const Recurrent &s, const Array &array) { array.must_be({s.total, s.width}, "(total, width)"); }
+
+// The sizes of `kept` and of the scratch memory.
+std::vector<int64_t> recurrent_memory(nb::handle x_, nb::handle start_, nb::handle input_weight_, nb::handle weight_, nb::handle bias_,
+                                      nb::handle mask_, nb::handle counts_, bool keep) {
+  Call call("recurrent");
+  const Array x = call.reads("x", x_), start = call.reads("start", start_), input_weight = call.reads("input_weight", input_weight_);
+  const Array weight = call.reads("weight", weight_), bias = call.reads("bias", bias_), mask = call.may_read("mask", mask_);
+  const Array counts = call.reads("counts", counts_, int64);
+  const Sequences sequences("recurrent", x, start, input_weight, weight, counts);
+  check_bias(sequences.s, bias), check_state(sequences.s, mask);
+  return {kept_of(sequences.s, keep), forward_scratch(sequences.s, mask.given())};
+}
+
+// Computes y, and what the backward pass reads if `keep`.
+void recurrent(nb::handle x_, nb::handle start_, nb::handle input_weight_, nb::handle weight_, nb::handle bias_, nb::handle mask_,
+               nb::handle counts_, nb::handle y_, nb::handle kept_, nb::handle scratch_, const std::string &activation,
+               const std::vector<int64_t> &closed, bool keep, int64_t threads_) {
+  Call call("recurrent");
+  const Array x = call.reads("x", x_), start = call.reads("start", start_), input_weight = call.reads("input_weight", input_weight_);
+  const Array weight = call.reads("weight", weight_), bias = call.reads("bias", bias_), mask = call.may_read("mask", mask_);
+  const Array counts = call.reads("counts", counts_, int64);
+  const Array y = call.writes("y", y_), kept = call.writes("kept", kept_), scratch = call.writes("scratch", scratch_);
+  Sequences sequences("recurrent", x, start, input_weight, weight, counts);
+  Recurrent &s = sequences.s;
+  check_bias(s, bias), check_state(s, mask), check_outputs(s, y);
+  kept.must_be({kept_of(s, keep)}, keep ? "what recurrent keeps" : "scratch memory");
+  scratch.must_be({forward_scratch(s, mask.given())}, "scratch memory");
+  const Closed shut("recurrent", closed, s.depth);
   const RecurrentKernels &kernels = *active.recurrent;
-  s.counts = pointer<const int64_t>(addresses.at(0)), s.offsets = pointer<const int64_t>(addresses.at(1));
-  s.closed = pointer<const uint8_t>(addresses.at(2)), s.x = pointer<const float>(addresses.at(3));
-  s.start = pointer<const float>(addresses.at(4)), s.mask = pointer<const float>(addresses.at(5));
-  s.input_weight = pointer<const float>(addresses.at(6)), s.weight = pointer<const float>(addresses.at(7));
-  s.bias = pointer<const float>(addresses.at(8)), s.y = pointer<float>(addresses.at(9)), s.kept = pointer<float>(addresses.at(10));
-  s.packed = pointer<float>(addresses.at(11)), s.fed = s.packed + kernels.packed_size(s, false), s.keep = keep;
-  threads = useful_threads(s, threads);
+  s.activation = activation_of("recurrent", activation), s.closed = shut.bytes(), s.keep = keep;
+  s.start = start.data<const float>(), s.mask = mask.data<const float>(), s.bias = bias.data<const float>(), s.y = y.data<float>();
+  s.kept = kept.data<float>(), s.packed = scratch.data<float>(), s.fed = s.packed + kernels.packed_size(s, false);
+  const int threads = useful_threads(s, call.threads(threads_));
+  const nb::gil_scoped_release free;
   divide(threads, s.depth + 1, [&](int64_t layer) { kernels.pack(s, false, layer); });
   const int64_t panels = kernels.panels(s.width);
   if (by_features(s, threads)) {
@@ -87,22 +147,49 @@ void recurrent_forward(const std::vector<int64_t> &sizes, const std::vector<uint
   });
 }
 
-// Addresses: counts, offsets, closed, x, mask, input_weight, weight, kept, gy, gx, gstart, giw, gw, gb, scratch; gx may be 0, and giw, gw
-// and gb together.
-void recurrent_backward(const std::vector<int64_t> &sizes, const std::vector<uintptr_t> &addresses, int threads) {
-  Recurrent s = recurrent_of(sizes);
+// How many floats the backward pass needs as scratch.
+int64_t recurrent_scratch(nb::handle gy_, nb::handle x_, nb::handle start_, nb::handle input_weight_, nb::handle weight_, nb::handle mask_,
+                          nb::handle counts_, nb::handle kept_) {
+  Call call("recurrent_backward");
+  const Array gy = call.reads("gy", gy_), x = call.reads("x", x_), start = call.reads("start", start_);
+  const Array input_weight = call.reads("input_weight", input_weight_), weight = call.reads("weight", weight_);
+  const Array mask = call.may_read("mask", mask_), counts = call.reads("counts", counts_, int64), kept = call.reads("kept", kept_);
+  const Sequences sequences("recurrent_backward", x, start, input_weight, weight, counts);
+  check_outputs(sequences.s, gy), check_state(sequences.s, mask);
+  kept.must_be({kept_of(sequences.s, true)}, "what recurrent keeps");
+  return backward_scratch(sequences.s, mask.given());
+}
+
+// Computes gstart, gx if it is given, and giw, gw and gb if all three are. Of `start`, only the shape matters.
+void recurrent_backward(nb::handle gy_, nb::handle x_, nb::handle start_, nb::handle input_weight_, nb::handle weight_, nb::handle mask_,
+                        nb::handle counts_, nb::handle kept_, nb::handle gx_, nb::handle gstart_, nb::handle giw_, nb::handle gw_,
+                        nb::handle gb_, nb::handle scratch_, const std::string &activation, const std::vector<int64_t> &closed,
+                        int64_t threads_) {
+  Call call("recurrent_backward");
+  const Array gy = call.reads("gy", gy_), x = call.reads("x", x_), start = call.reads("start", start_);
+  const Array input_weight = call.reads("input_weight", input_weight_), weight = call.reads("weight", weight_);
+  const Array mask = call.may_read("mask", mask_), counts = call.reads("counts", counts_, int64), kept = call.reads("kept", kept_);
+  const Array gx = call.may_write("gx", gx_), gstart = call.writes("gstart", gstart_), giw = call.may_write("giw", giw_);
+  const Array gw = call.may_write("gw", gw_), gb = call.may_write("gb", gb_), scratch = call.writes("scratch", scratch_);
+  Sequences sequences("recurrent_backward", x, start, input_weight, weight, counts);
+  Recurrent &s = sequences.s;
+  check_outputs(s, gy), check_state(s, mask), check_state(s, gstart), check_bias(s, gb);
+  kept.must_be({kept_of(s, true)}, "what recurrent keeps");
+  gx.must_be({s.total, s.inputs}, "(total, inputs)"), giw.must_be({s.parts * s.width, s.inputs}, "(parts·width, inputs)");
+  gw.must_be({s.depth, s.parts * s.width, s.width}, "(depth, parts·width, width)");
+  if (giw.given() != gw.given() || gw.given() != gb.given()) call.refuse_call("some of giw, gw and gb are given: expected all three, or none");
+  scratch.must_be({backward_scratch(s, mask.given())}, "scratch memory");
+  const Closed shut("recurrent_backward", closed, s.depth);
   const RecurrentKernels &kernels = *active.recurrent;
-  s.counts = pointer<const int64_t>(addresses.at(0)), s.offsets = pointer<const int64_t>(addresses.at(1));
-  s.closed = pointer<const uint8_t>(addresses.at(2)), s.x = pointer<const float>(addresses.at(3));
-  s.mask = pointer<const float>(addresses.at(4)), s.input_weight = pointer<const float>(addresses.at(5));
-  s.weight = pointer<const float>(addresses.at(6)), s.kept = pointer<float>(addresses.at(7)), s.gy = pointer<const float>(addresses.at(8));
-  s.gx = pointer<float>(addresses.at(9)), s.gstart = pointer<float>(addresses.at(10)), s.giw = pointer<float>(addresses.at(11));
-  s.gw = pointer<float>(addresses.at(12)), s.gb = pointer<float>(addresses.at(13)), s.packed = pointer<float>(addresses.at(14));
-  s.keep = true, s.g = s.packed + kernels.packed_size(s, true), s.gz = s.g + s.rows * state_size(s);
+  s.activation = activation_of("recurrent_backward", activation), s.closed = shut.bytes(), s.keep = true;
+  s.mask = mask.data<const float>(), s.kept = kept.data<float>(), s.gy = gy.data<const float>(), s.gx = gx.data<float>();
+  s.gstart = gstart.data<float>(), s.giw = giw.data<float>(), s.gw = gw.data<float>(), s.gb = gb.data<float>();
+  s.packed = scratch.data<float>(), s.g = s.packed + kernels.packed_size(s, true), s.gz = s.g + s.rows * state_size(s);
+  const int threads = useful_threads(s, call.threads(threads_));
+  const nb::gil_scoped_release free;
   const int64_t together = chunk_steps(s);
   s.chunk = (together < s.steps ? together : s.steps) * s.rows;
   if (s.mask != nullptr) s.seen = s.gz + s.depth * s.chunk * (s.parts * state_size(s) + kernels.lanes);
-  threads = useful_threads(s, threads);
   divide(threads, s.depth + 1, [&](int64_t layer) { kernels.pack(s, true, layer); });
   const int64_t panels = kernels.panels(s.width), tasks = row_tasks(s, threads), height = s.parts * s.width;
   const int64_t slices = s.gw == nullptr ? 0 : pieces(height, 48);

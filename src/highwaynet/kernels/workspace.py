@@ -71,5 +71,5 @@ def workspace_like(tensor: Tensor) -> Tensor:
 def fresh(tensor: Tensor) -> Tensor:
     """Return a new tensor that nothing has been written to, after asking for large pages if it is large: clearing those is quicker."""
     if 4 * tensor.numel() >= _LARGE:
-        compiled().prefer_large_pages(tensor.data_ptr(), 4 * tensor.numel())
+        compiled().prefer_large_pages(tensor)
     return tensor

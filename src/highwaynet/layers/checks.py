@@ -73,14 +73,14 @@ def check_maps(layer: nn.Module, x: Tensor, weight: Tensor, channels: int, axes:
     check_kind(layer, x, weight)
 
 
-def check_kind(layer: nn.Module, x: Tensor, weight: Tensor) -> None:
-    """Raise an error if x and the weights differ in type or device; under autocast, types may differ."""
-    name = type(layer).__name__
+def check_kind(layer: nn.Module, x: Tensor, weight: Tensor, what: str = "input") -> None:
+    """Raise an error if x and the weights differ in type or device; under autocast, types may differ. `what` names x in the message."""
+    name, variable = type(layer).__name__, "x" if what == "input" else what
     if is_foreign(weight):  # of a quantized layer
         return
     if x.device != weight.device:
-        remedy = f"x.to({str(weight.device)!r}) or layer.to({str(x.device)!r})"
-        raise ValueError(f"{name} has its weights on {weight.device}, but the input is on {x.device}: move one of them, {remedy}")
+        remedy = f"{variable}.to({str(weight.device)!r}) or layer.to({str(x.device)!r})"
+        raise ValueError(f"{name} has its weights on {weight.device}, but the {what} is on {x.device}: move one of them, {remedy}")
     if x.dtype is not weight.dtype and not (x.is_floating_point() and is_autocast(x)):
-        remedy = f"x.to({weight.dtype})" + (f" or layer.to({x.dtype})" if x.is_floating_point() else "")
-        raise ValueError(f"{name} has {weight.dtype} weights, but the input is {x.dtype}: convert it, {remedy}")
+        remedy = f"{variable}.to({weight.dtype})" + (f" or layer.to({x.dtype})" if x.is_floating_point() else "")
+        raise ValueError(f"{name} has {weight.dtype} weights, but the {what} is {x.dtype}: convert it, {remedy}")

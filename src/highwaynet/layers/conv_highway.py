@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from highwaynet.kernels.gating import can_gate, gate
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.checks import check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
-from highwaynet.layers.convolution import channels_last, check_window, convolve, in_format_of, without_batch
+from highwaynet.layers.convolution import channels_last, check_window, convolve, copy_like_output, in_format_of, without_batch
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
@@ -140,9 +140,12 @@ class ConvHighway(nn.Module):
         if x.dim() == 3:
             return without_batch(self.forward(x[None], return_gates=return_gates))
         if self.closed_layers:
-            gates = (torch.zeros_like(x), *([torch.ones_like(x)] if self.carry == "independent" else []))
-            self._tell(x, gates[0], gates)
-            return (x, *gates) if return_gates else x
+            y, gates = (
+                copy_like_output(x, self.weight),
+                (torch.zeros_like(x), *([torch.ones_like(x)] if self.carry == "independent" else [])),
+            )
+            self._tell(y, gates[0], gates)
+            return (y, *gates) if return_gates else y
         given, x = x, channels_last(x)
         z = convolve(x, self.weight, self.bias)  # (batch, parts·channels, height, width)
         if self.carry == "coupled" and not return_gates and self.observer is None and can_gate(x, z):

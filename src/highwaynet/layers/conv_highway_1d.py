@@ -124,7 +124,7 @@ class ConvHighway1d(nn.Module):
         if x.dim() == 2:
             return without_batch(self.forward(x[None], return_gates=return_gates))
         if self.closed_layers:
-            y, h = x, torch.zeros_like(x)
+            y, h = x.clone(), torch.zeros_like(x)
             gates = (h, *([torch.ones_like(x)] if self.carry == "independent" else []))
         else:
             reach = self.dilation * (self.kernel_size - 1)  # how many steps the first and the last one of a window are apart

@@ -109,6 +109,8 @@ class ConvResidual(nn.Module):
         carried: Tensor = self.shortcut(x)
         if self.closed_layers:
             carried = in_format_of(given, carried, weight)
+            if isinstance(self.shortcut, nn.Identity):
+                carried = carried.clone()  # not the input itself, which what comes next may change in place
             if self.observer is not None:
                 self.observer(1, output=carried, state=torch.zeros_like(carried), axis=1)
             return carried

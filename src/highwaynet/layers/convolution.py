@@ -33,6 +33,11 @@ def in_format_of(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
     return y.contiguous()
 
 
+def copy_like_output(x: Tensor, weight: Tensor) -> Tensor:
+    """Return a copy of x, in the memory format that the output of an open layer has."""
+    return in_format_of(x, channels_last(x) if _is_channels_last(weight) else x, weight).clone()
+
+
 def _is_channels_last(x: Tensor) -> bool:
     """Whether the strides are those of channels_last, also for one channel or one pixel, where other strides mean the same."""
     _, channels, height, width = x.shape

@@ -16,6 +16,7 @@ from highwaynet.layers.foreign_weights import ForeignForm, Gate, convert
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.layers.lesion import separate
 from highwaynet.layers.names import Activation, Carry, Init
 from highwaynet.layers.observation import Observer
 from highwaynet.layers.old_calls import accepts_old
@@ -184,16 +185,17 @@ class DenseHighway(nn.Module):
             if (y := fused(self, x)) is not None:
                 return y
             check_features(self, x, self.weight, self.width)
-            return through(lambda x, weight, bias: self._layer(x, weight, bias)[0], x, open_layers(self), self.recomputes)
+            return separate(through(lambda x, weight, bias: self._layer(x, weight, bias)[0], x, open_layers(self), self.recomputes), x)
         if (found := fused_inside(self, x)) is not None:
             y, _, t = found
             return self._with_gates(y, [(gate,) for gate in t])
         check_features(self, x, self.weight, self.width)
         gates: list[tuple[Tensor, ...]] = []
+        y = x
         for number in range(1, self.num_layers + 1):
-            x, _, *own = self._inside(number, x)
+            y, _, *own = self._inside(number, y)
             gates.append(tuple(own))
-        return self._with_gates(x, gates)
+        return self._with_gates(separate(y, x), gates)
 
     __prepare_scriptable__ = not_scriptable
 
@@ -212,7 +214,7 @@ class DenseHighway(nn.Module):
     def _observed(self, x: Tensor, observer: Observer, return_gates: bool) -> Tensor | tuple[Tensor, ...]:
         """Do what `forward` does, and call the observer for each layer."""
         check_features(self, x, self.weight, self.width)
-        found, gates = fused_inside(self, x), []
+        given, found, gates = x, fused_inside(self, x), []
         for number in range(1, self.num_layers + 1):
             if found is None:
                 x, h, *own = self._inside(number, x)
@@ -222,6 +224,7 @@ class DenseHighway(nn.Module):
                 x = y if number == self.num_layers else mix(x, h, *own)
             gates.append(tuple(own))
             observer(number, output=x, state=h, transform=own[0], carry=own[1] if len(own) > 1 else None)
+        x = separate(x, given)
         return self._with_gates(x, gates) if return_gates else x
 
     def _inside(self, number: int, x: Tensor) -> tuple[Tensor, ...]:

@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from highwaynet.layers.activations import activation_function
 from highwaynet.layers.checks import check_features, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.initialisation import DEFAULT_STD
+from highwaynet.layers.lesion import separate
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
 from highwaynet.layers.old_calls import accepts_old
@@ -76,7 +77,7 @@ class DenseResidual(nn.Module):
         if (y := fused(self, x)) is not None:
             return y
         check_features(self, x, self.weight, self.weight.shape[-1])
-        return through(self._layer, x, open_layers(self), self.recomputes)
+        return separate(through(self._layer, x, open_layers(self), self.recomputes), x)
 
     __prepare_scriptable__ = not_scriptable
 
@@ -86,7 +87,7 @@ class DenseResidual(nn.Module):
     def _observed(self, x: Tensor, observer: Observer) -> Tensor:
         """Do what `forward` does, and call the observer for each layer; the state is what the layer adds."""
         check_features(self, x, self.weight, self.weight.shape[-1])
-        found = fused_inside(self, x)
+        given, found = x, fused_inside(self, x)
         for number, (weight, bias) in enumerate(zip(self.weight.unbind(), self.bias.unbind(), strict=True), start=1):
             closed = number in self.closed_layers
             if closed:
@@ -95,7 +96,7 @@ class DenseResidual(nn.Module):
                 state = self._act(F.linear(x, weight, bias)) if found is None else found[1][number - 1]
                 x = x + state
             observer(number, output=x, state=state)
-        return x if found is None else found[0]
+        return separate(x, given) if found is None else found[0]
 
     def _layer(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return x + self._act(F.linear(x, weight, bias))

@@ -24,6 +24,7 @@ from highwaynet.layers.checks import check_features, check_sizes, is_foreign, no
 from highwaynet.layers.gate_bias import GateBias, resolve_gate_bias
 from highwaynet.layers.gates import mix
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
+from highwaynet.layers.lesion import separate
 from highwaynet.layers.names import Activation, Init
 from highwaynet.layers.observation import Observer
 from highwaynet.layers.recomputation import segments
@@ -135,7 +136,7 @@ class DepthLSTM(nn.Module):
         if is_foreign(x):
             return not_a_tensor(self, x, return_gates=return_gates)
         check_features(self, x, self.weight, self.width)
-        cell, layers = x, open_layers(self)
+        given, cell, layers = x, x, open_layers(self)
         gates: list[Tensor] = []
         if not self.begins and self.cell is not None and self.cell.value is not None:
             cell = self.cell.value
@@ -148,6 +149,7 @@ class DepthLSTM(nn.Module):
                 x, cell = checkpoint(self._through, x, cell, part, use_reentrant=False, preserve_rng_state=False)
         if self.cell is not None:
             self.cell.value = cell
+        x = separate(x, given)
         return (x, *gates) if return_gates else x
 
     __prepare_scriptable__ = not_scriptable

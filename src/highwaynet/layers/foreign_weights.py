@@ -68,10 +68,10 @@ def convert(
     activation = activation or way.activation
     if activation is None:
         raise ValueError(f"activation: form {form!r} does not say which; give tanh, relu, sigmoid or identity")
-    own = {key.removeprefix(prefix).removesuffix(":0"): torch.as_tensor(value) for key, value in state.items() if key.startswith(prefix)}
-    if not own:
-        raise ValueError(f"prefix = {prefix!r}: no key of the state dict starts with it; the first keys are {_some(state)}")
+    own = _own(state, prefix)
     layers = _transposed(own) if form in {"keras", "elmo"} else _merged(own, names) if way.merged else _separate(own, names)
+    if len(types := sorted({str(tensor.dtype) for layer in layers for tensor in layer})) > 1:
+        raise ValueError(f"the layers have weights of types {' and '.join(types)}: convert them to one")
     width = layers[0][0].shape[1]
     for weight, bias in layers:
         if weight.shape != (2 * width, width) or bias.shape != (2 * width,):
@@ -86,6 +86,59 @@ def convert(
         sign = torch.cat([torch.ones(width), -torch.ones(width)]).to(bias)
         weight, bias = weight * sign[:, None], bias * sign
     return Converted(weight, bias, activation)
+
+
+def _own(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return what the state dict has below the prefix, without the endings of TensorFlow's names."""
+    if not isinstance(state, Mapping):
+        raise ValueError(f"state = {type(state).__name__}: give a state dict, for instance model.state_dict()")
+    if not isinstance(prefix, str):
+        raise ValueError(f"prefix = {prefix!r}: give a text")
+    if wrong := [key for key in state if not isinstance(key, str)]:
+        raise ValueError(f"the state dict has the key {wrong[0]!r}: keys are texts, the names of parameters")
+    own = {key.removeprefix(prefix).removesuffix(":0"): value for key, value in state.items() if key.startswith(prefix)}
+    if not state:
+        raise ValueError("the state dict is empty: give that of a module with highway layers")
+    if not own:
+        raise ValueError(f"prefix = {prefix!r}: no key of the state dict starts with it; the first keys are {_some(state)}")
+    return own
+
+
+def _tensor(state: Mapping[str, Any], key: str, axes: int) -> Tensor:
+    """Return a weight (two axes) or a bias (one) of the state dict."""
+    try:
+        tensor = torch.as_tensor(state[key])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{key} is of type {type(state[key]).__name__}: expected numbers, as a tensor or an array") from error
+    if not tensor.is_floating_point():
+        raise ValueError(f"{key} has type {tensor.dtype}: expected floating-point numbers")
+    if tensor.is_meta:
+        raise ValueError(f"{key} has no values, because it is on the device meta: load the weights first")
+    if tensor.dim() != axes:
+        raise ValueError(f"{key} has shape {tuple(tensor.shape)}: {'a weight has two axes' if axes == 2 else 'a bias has one axis'}")
+    return tensor
+
+
+def _checked_names(names: Sequence[str], count: int) -> Sequence[str]:
+    """Return the names of the layers; a name may have {} for the number of the layer."""
+    if isinstance(names, str):
+        raise ValueError(f"names = {names!r}: give a tuple of names, for instance names=({names!r},)")
+    if len(names) != count or not all(isinstance(name, str) for name in names):
+        wanted = "one name, of the layer with H and the gate, as text" if count == 1 else "two names, of H and of the gate, as texts"
+        raise ValueError(f"names = {tuple(names)}: give {wanted}")
+    for name in names:
+        if "{" in name.replace("{}", "", 1) or "}" in name.replace("{}", "", 1):
+            raise ValueError(f"names = {name!r}: write {{}} where the number of the layer is, once")
+    return names
+
+
+def _below(h: tuple[Tensor, Tensor], gate: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return weight and bias of a layer with H above the gate."""
+    if h[0].shape != gate[0].shape or h[0].shape[0] != h[0].shape[1]:
+        raise ValueError(f"H has weight {tuple(h[0].shape)} and the gate {tuple(gate[0].shape)}: both must be square and equal")
+    if h[0].dtype is not gate[0].dtype:  # torch would convert one of them
+        raise ValueError(f"the layers have weights of types {h[0].dtype} and {gate[0].dtype}: convert them to one")
+    return torch.cat([h[0], gate[0]]), torch.cat([h[1], gate[1]])
 
 
 def _decided(name: str, given: Any, known: Any, form: str, allowed: tuple[str, ...]) -> Any:
@@ -112,31 +165,29 @@ def _check_sign(biases: Tensor, gate: Gate, remedy: str) -> None:
         )
 
 
-def _merged(state: Mapping[str, Tensor], names: Sequence[str] | None) -> list[tuple[Tensor, Tensor]]:
+def _merged(state: Mapping[str, Any], names: Sequence[str] | None) -> list[tuple[Tensor, Tensor]]:
     """Return (weight, bias) of each layer, for layers that compute H and the gate in one product."""
-    (pattern,) = names or ("_layers.{}" if "_layers.0.weight" in state else "layers.{}",)
-    return _numbered(state, pattern)
+    usual = ("_layers.{}" if "_layers.0.weight" in state else "layers.{}",)
+    return _numbered(state, _checked_names(usual if names is None else names, 1)[0])
 
 
-def _separate(state: Mapping[str, Tensor], names: Sequence[str] | None) -> list[tuple[Tensor, Tensor]]:
+def _separate(state: Mapping[str, Any], names: Sequence[str] | None) -> list[tuple[Tensor, Tensor]]:
     """Return (weight, bias) of each layer, H above the gate, for layers with two modules."""
     if any(re.search(r"(^|\.)linear\.\d+\.weight$", key) for key in state) and names is None:
         raise ValueError(
             "the state dict has a third linear layer beside H and the gate, y = g·H + (1 − g)·(W·x + b): that is not a highway layer, "
             "which carries x unchanged; give names=(…, …) if it belongs to something else"
         )
-    pair = names or _pair(state)
-    if len(pair) != 2:
-        raise ValueError(f"names = {tuple(pair)}: give two names, of H and of the gate")
+    pair = _checked_names(_pair(state) if names is None else names, 2)
     transforms, gates = (_numbered(state, pattern) for pattern in pair)
     if len(transforms) != len(gates):
         raise ValueError(
             f"the state dict has {len(transforms)} layers {pair[0]!r} and {len(gates)} layers {pair[1]!r}: there must be as many"
         )
-    return [(torch.cat([w, v]), torch.cat([b, c])) for (w, b), (v, c) in zip(transforms, gates, strict=True)]
+    return [_below(h, gate) for h, gate in zip(transforms, gates, strict=True)]
 
 
-def _pair(state: Mapping[str, Tensor]) -> tuple[str, str]:
+def _pair(state: Mapping[str, Any]) -> tuple[str, str]:
     """Find the two modules of a layer by their usual names: H.weight, H.0.weight, 0.H.weight or layers.0.H.weight."""
     for first, second in SEPARATE:
         for start in ("{}", "{}.{{}}", "{{}}.{}", "layers.{{}}.{}", "highways.{{}}.{}"):
@@ -149,12 +200,12 @@ def _pair(state: Mapping[str, Tensor]) -> tuple[str, str]:
     )
 
 
-def _numbered(state: Mapping[str, Tensor], pattern: str) -> list[tuple[Tensor, Tensor]]:
+def _numbered(state: Mapping[str, Any], pattern: str) -> list[tuple[Tensor, Tensor]]:
     """Return weight and bias of pattern.format(0), pattern.format(1), …; a pattern without {} is one layer."""
     found: list[tuple[Tensor, Tensor]] = []
     while (key := pattern.format(len(found))) and f"{key}.weight" in state:
-        weight = state[f"{key}.weight"]
-        found.append((weight, state.get(f"{key}.bias", weight.new_zeros(len(weight)))))
+        weight = _tensor(state, f"{key}.weight", 2)
+        found.append((weight, _tensor(state, f"{key}.bias", 1) if f"{key}.bias" in state else weight.new_zeros(len(weight))))
         if "{" not in pattern:
             break
     if not found:
@@ -162,7 +213,7 @@ def _numbered(state: Mapping[str, Tensor], pattern: str) -> list[tuple[Tensor, T
     return found
 
 
-def _transposed(state: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
+def _transposed(state: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
     """Return (weight, bias) of each layer of Keras 1 (W, W_carry) or ELMo (W_transform, W_carry), whose weights are (in, out).
 
     In both, W_carry belongs to the gate that multiplies H, in spite of its name.
@@ -175,9 +226,12 @@ def _transposed(state: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
         end = "_transform" if f"{start}W_transform" in state else ""
         if f"{start}W{end}" not in state:
             raise ValueError(f"{start}W is not in the state dict, which has {start}W_carry: both are needed")
-        weight = torch.cat([state[f"{start}W{end}"].T, state[f"{start}W_carry"].T])
-        zeros = weight.new_zeros(weight.shape[1])
-        layers.append((weight, torch.cat([state.get(f"{start}b{end}", zeros), state.get(f"{start}b_carry", zeros)])))
+        parts = []
+        for name in (end, "_carry"):
+            weight = _tensor(state, f"{start}W{name}", 2).T
+            bias = _tensor(state, f"{start}b{name}", 1) if f"{start}b{name}" in state else weight.new_zeros(len(weight))
+            parts.append((weight, bias))
+        layers.append(_below(*parts))
     return layers
 
 

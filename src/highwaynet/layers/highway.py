@@ -139,7 +139,7 @@ class Highway(nn.Module):
                 f"transform ({type(self.transform).__name__}) returns {type(h).__name__}: give a module that returns a tensor first"
             )
         if 1 in self.closed_layers:  # H was computed for what it returns besides
-            y, h, gates = x, torch.zeros_like(x), [torch.zeros_like(x), *([] if self.carry is None else [torch.ones_like(x)])]
+            y, h, gates = x.clone(), torch.zeros_like(x), [torch.zeros_like(x), *([] if self.carry is None else [torch.ones_like(x)])]
         else:
             gates = [torch.sigmoid(module(x)) for module in (self.gate, self.carry) if module is not None]
             for name, value in zip(("transform", "gate", "carry"), (h, *gates), strict=False):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from operator import index
 from typing import Protocol, runtime_checkable
 
-from torch import nn
+from torch import Tensor, nn
 
 
 @runtime_checkable
@@ -22,6 +22,11 @@ class Closable(Protocol):
     def num_layers(self) -> int:
         """Number of layers of this module."""
         ...
+
+
+def separate(y: Tensor, x: Tensor) -> Tensor:
+    """Return y, or a copy if it is x itself: what works in place on the output of closed layers must not change their input."""
+    return y.clone() if y is x else y
 
 
 def closable_modules(model: nn.Module) -> list[Closable]:

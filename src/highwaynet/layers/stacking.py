@@ -79,7 +79,7 @@ def fused(stack: Fusable, x: Tensor) -> Tensor | None:
     closed: frozenset[int] = getattr(stack, "closed_layers", frozenset())
 
     def layers(x: Tensor, weight: Tensor, bias: Tensor, before: int) -> Tensor:
-        return run_stack(x, weight, bias, kind, stack.activation, [number - before for number in closed if number > before])
+        return run_stack(x, weight, bias, kind, stack.activation, [at - before for at in closed if before < at <= before + len(weight)])
 
     return through_stack(layers, rows, weight, bias, stack.recomputes).view(x.shape)
 
