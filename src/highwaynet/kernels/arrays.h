@@ -37,7 +37,7 @@ constexpr Type int64 = {{static_cast<uint8_t>(nb::dlpack::dtype_code::Int), 64, 
 
 // ----- torch's description of a tensor
 
-// The table of functions that torch offers for this (DLPack's C exchange interface, since torch 2.10): nothing is allocated.
+// The table of functions that torch offers for this (DLPack's C exchange interface, in newer versions of torch): nothing is allocated.
 struct Exchange {
   struct {
     uint32_t major, minor;
@@ -70,7 +70,7 @@ struct Torch {
 // The tensor must outlive it.
 struct Description {
   nb::dlpack::dltensor tensor;
-  nb::object capsule;  // with torch before 2.10: it owns shape and strides
+  nb::object capsule;  // if torch has no such table: it owns shape and strides
   bool negated = false;
 
   // False if torch cannot describe it as dense memory, with a Python error.
