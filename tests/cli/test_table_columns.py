@@ -132,11 +132,11 @@ def test_a_text_in_a_test_row_is_told(highway: Highway, tmp_path: Path) -> None:
     from highwaynet import DataSpec, load_dataset
 
     row = int(load_dataset(DataSpec(name=str(tmp_path / "set.csv"), target="y")).test.rows[0])
-    columns["a"][row] = "n.a."
+    columns["a"][row] = "much"
     written(tmp_path / "set.csv", columns)
     result = highway("train", "--data", "set.csv", "--target", "y", *QUICK, "--out", "run")
     assert result.returncode == 0, result.stderr
-    line = f"column 'a': 1 cell outside the training rows is not a number (first 'n.a.' in row {row + 1}), and counts as missing"
+    line = f"column 'a': 1 cell outside the training rows is not a number (first 'much' in row {row + 1}), and counts as missing"
     assert line in result.stderr.splitlines()
     assert highway("evaluate", "run").returncode == 0
     refused = highway("predict", "run", "set.csv")  # of new rows, it is a mistake
