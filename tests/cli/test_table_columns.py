@@ -141,7 +141,7 @@ def test_a_text_in_a_test_row_is_told(highway: Highway, tmp_path: Path) -> None:
     assert highway("evaluate", "run").returncode == 0
     refused = highway("predict", "run", "set.csv")  # of new rows, it is a mistake
     assert refused.returncode == 2
-    assert f"column 'a', row {row + 1}: 'n.a.' where the training data had numbers; correct it or leave it empty" in refused.stderr
+    assert f"column 'a', row {row + 1}: 'much' where the training data had numbers; correct it or leave it empty" in refused.stderr
 
 
 @pytest.mark.parametrize("first", ["y", "a"])

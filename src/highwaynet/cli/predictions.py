@@ -55,15 +55,21 @@ class Answered:
 
 def rows_of(piece: "Predictions", classes: Sequence[str]) -> list[Answered]:
     """Return the answers of a piece, one by one."""
+    names = list(map(_readable, piece.names))
     kept = [dict(zip(piece.kept, cells, strict=True)) for cells in zip(*piece.kept.values(), strict=True)] or [{}] * len(piece.names)
     if piece.probabilities is None:
         values = piece.answers.tolist()
-        return [Answered(*one) for one in zip(piece.names, kept, values, strict=True)]
+        return [Answered(*one) for one in zip(names, kept, values, strict=True)]
     best = piece.probabilities.argmax(1).tolist()
     return [
         Answered(name, cells, shares[place], classes[place], dict(zip(classes, shares, strict=True)))
-        for name, cells, place, shares in zip(piece.names, kept, best, piece.probabilities.tolist(), strict=True)
+        for name, cells, place, shares in zip(names, kept, best, piece.probabilities.tolist(), strict=True)
     ]
+
+
+def _readable(name: str) -> str:
+    r"""Return a file name with bytes that are not UTF-8 as \udcff, because JSON and Parquet have only UTF-8."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 Write = Callable[[list[Answered]], None]
@@ -124,7 +130,7 @@ def _csv(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
 @contextmanager
 def _json(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
     """Write one document: what it is about, and all predictions, indented as by `print_json`."""
-    start = to_json(about, indent=2).decode().removesuffix("\n}")
+    start = to_json({key: _readable(value) for key, value in about.items()}, indent=2).decode().removesuffix("\n}")
     started = False
 
     def write(answers: list[Answered]) -> None:
