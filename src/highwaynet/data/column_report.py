@@ -1,15 +1,18 @@
 """What becomes of the columns of a table, in words. Does not import torch."""
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from shlex import quote
+
+import numpy as np
 
 from highwaynet.data.cells import NUMBER, shown
 from highwaynet.data.columns import ColumnKind, Reason, kind_of
 from highwaynet.data.dates import DateForm
 from highwaynet.data.names import Task
 from highwaynet.data.table_files import Column, Table
-from highwaynet.data.tables import TableEncoder
+from highwaynet.data.tables import ColumnRule, TableEncoder
 
 MOST_NAMES = 10
 """A line names this many columns."""
@@ -21,6 +24,7 @@ WHY: dict[Reason, str] = {
     "constant": "is the same in all training rows",
     "no values": "has no values in the training rows",
     "copy of the target": "determines the target exactly, as a copy does",
+    "unclear date": "has dates like 24-12-31, in which the place of the year is not clear (four digits make it clear)",
 }
 WHY_SEVERAL: dict[Reason, str] = {
     "identifier": "identify rows",
@@ -28,6 +32,7 @@ WHY_SEVERAL: dict[Reason, str] = {
     "constant": "are the same in all training rows",
     "no values": "have no values in the training rows",
     "copy of the target": "determine the target exactly, as copies do",
+    "unclear date": "have dates like 24-12-31, in which the place of the year is not clear (four digits make it clear)",
 }
 FORMS: dict[DateForm, str] = {
     "year first": "days since 1970",
@@ -120,7 +125,7 @@ def report_of(table: Table, encoder: TableEncoder, target: str, task: Task, igno
         name, count = column.name, 0
         kind: ColumnKind = column.kind
         if name == target:
-            becomes = f"the target: {task}"
+            kind, becomes = "number" if task == "regression" else column.kind, f"the target: {task}"
         elif name in ignored:
             kind, becomes = kind_of(column), "left out: ignored"
         elif name in left_out:
@@ -133,11 +138,15 @@ def report_of(table: Table, encoder: TableEncoder, target: str, task: Task, igno
                 becomes += f"; {rule.written.words}"
             if rule.kind != "category":
                 becomes += f"; texts as gaps: {', '.join(map(shown, list(rule.strays)[:3]))}" if rule.strays else ""
-        gaps, distinct = _counts(column)
+        gaps, distinct = _counts(column, rules.get(name))
         found.append(ColumnReport(name, kind, gaps, distinct, count, becomes))
     return found
 
 
-def _counts(column: Column) -> tuple[int, int]:
+def _counts(column: Column, rule: ColumnRule | None) -> tuple[int, int]:
     missing = column.missing()
+    if rule is not None and rule.kind != "category" and column.kind == "category":
+        known = {text: rule.number_in(text, commas=column.commas) for text in set(column.values[~missing])}
+        gaps = {text for text, number in known.items() if number is None or math.isnan(number)}
+        missing = missing | np.array([text in gaps for text in column.values], dtype=np.bool_)
     return int(missing.sum()), len(set(column.values[~missing].tolist()))

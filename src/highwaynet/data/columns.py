@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from highwaynet.data.cells import NUMBER, shown
 from highwaynet.data.copies import is_copy, tells_nearly
-from highwaynet.data.dates import DateForm, days_in, form_of, unclear_date
+from highwaynet.data.dates import DateForm, are_unclear_dates, days_in, form_of
 from highwaynet.data.names import Task
 from highwaynet.data.number_forms import is_gap_word
 from highwaynet.data.table_files import Column, Table
 
 ColumnKind = Literal["number", "category", "date", "identifier", "text", "constant"]
-Reason = Literal["identifier", "free text", "constant", "no values", "copy of the target"]
+Reason = Literal["identifier", "free text", "constant", "no values", "copy of the target", "unclear date"]
 """Why a column is left out."""
 
 LEAST_ROWS = 20
@@ -43,8 +43,6 @@ class Recognised:
     """Whether the order of day and month had to be assumed."""
     tells: float | None = None
     """How well the target follows from it by a simple rule, if nearly always (`tells_nearly`)."""
-    unclear: str | None = None
-    """A cell that may be a date, if their form is not clear."""
 
 
 def recognise(train: Table, targets: NDArray[Any], task: Task, *, rows: int, use: Collection[str] = ()) -> tuple[Recognised, ...]:
@@ -65,26 +63,20 @@ def recognise(train: Table, targets: NDArray[Any], task: Task, *, rows: int, use
         elif seen.reason == "no values":
             found.append(seen)
         else:
-            found.append(replace(seen, kind=seen.kind if seen.kind == "date" else column.kind, reason=None))
+            found.append(replace(seen, kind=column.kind if seen.form is None else "date", reason=None))
     return tuple(found)
 
 
 def remarks_on(found: Collection[Recognised]) -> tuple[str, ...]:
-    """Return a sentence for each column that is used and tells the target nearly always, and for dates whose form is not clear."""
+    """Return a sentence for each column that is used and tells the target nearly always."""
     lines, used = [], [seen for seen in found if seen.reason is None]
     for seen in used if len(used) > 1 else ():
         if seen.tells is not None:
             share = f"{100 * min(seen.tells, 0.9999):.2f}".rstrip("0").rstrip(".") if seen.tells < 1 else "100"
             lines.append(
-                f"the target follows from column {shown(seen.name)} alone ({share} %): if you do not know it before the target, "
+                f"the target follows from column {shown(seen.name)} alone (to {share} %): if you will not know it when you predict, "
                 f"leave it out with --ignore {quote(seen.name)}"
             )
-    lines += [
-        f"column {shown(seen.name)} has dates like {shown(seen.unclear)}, in which the place of the year is not clear: "
-        "write years with four digits to use them"
-        for seen in found
-        if seen.unclear is not None
-    ]
     return tuple(lines)
 
 
@@ -106,7 +98,9 @@ def _seen(column: Column, rows: int) -> Recognised:
     dates = form_of(text for text in values if not is_gap_word(text))
     if dates is not None:
         return Recognised(name, "date", None, *dates)
-    return replace(_seen_texts(column, values, distinct), unclear=unclear_date(values))
+    if len(values) >= LEAST_ROWS and not column.fixed and are_unclear_dates(text for text in values if not is_gap_word(text)):
+        return Recognised(name, "date", "unclear date")
+    return _seen_texts(column, values, distinct)
 
 
 def _seen_texts(column: Column, values: NDArray[Any], distinct: int) -> Recognised:

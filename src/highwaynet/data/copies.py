@@ -112,10 +112,17 @@ def _right_in_intervals(values: Numbers, targets: NDArray[np.int64]) -> int:
 
 def _rank_share(values: Numbers, targets: Numbers) -> float:
     """Return the squared correlation of the ranks: 1 if the numbers rise, or fall, with the target; 0 if one is constant."""
-    ranks = [np.unique(numbers, return_inverse=True)[1].astype(np.float64) for numbers in (values, targets)]
-    if min(found.max() for found in ranks) == 0:
+    ranks = [_ranks(numbers) for numbers in (values, targets)]
+    if any(found.min() == found.max() for found in ranks):
         return 0.0
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1] ** 2)
+
+
+def _ranks(numbers: Numbers) -> Numbers:
+    """Return the rank of each number; equal ones share the mean of theirs."""
+    _, places, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    ranks: Numbers = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    return ranks
 
 
 def _mean_share(values: Sequence[Any], targets: Numbers) -> float:

@@ -100,7 +100,7 @@ def form_of(texts: Iterable[str | None]) -> tuple[DateForm, bool] | None:
     return ("month first" if slashes else "day first"), True
 
 
-def unclear_date(texts: Iterable[str | None]) -> str | None:
-    """Return the first cell if all are like 24-12-31, which may start with the year or with the day; None otherwise."""
-    cells = [text for text in texts if text is not None]
-    return cells[0] if cells and all(UNCLEAR.fullmatch(text) for text in cells) else None
+def are_unclear_dates(texts: Iterable[str]) -> bool:
+    """Whether all cells are like 24-12-31, which may start with the year or with the day."""
+    cells = set(texts)
+    return bool(cells) and all(UNCLEAR.fullmatch(text) for text in cells)

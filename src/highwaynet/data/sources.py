@@ -42,6 +42,8 @@ class Source:
     full_scale: float = 1.0
     table: Table | None = None
     """The feature columns of a table; `samples` has no inputs then, because the encoding is learned from the training rows later."""
+    whole: Table | None = None
+    """The table with all its columns."""
     asked: str = ""
     """Of a table: what is to be predicted; `found` does not say it, because what is said of its columns comes between them."""
     column_names: tuple[str, ...] = ()
@@ -124,7 +126,8 @@ def source_of_table(spec: DataSpec, table: Table, place: object) -> Source:
         class_names=target.class_names,
         samples=samples,
         table=features,
-        asked=f"{_asked(target.task, target.class_names)}, target {name!r}",
+        whole=table,
+        asked=f"{_asked(target.task, target.class_names)}, target {name!r}{target.words}",
         target_name=name,
         label_kind=kind,
         column_names=tuple(column.name for column in table.columns) if spec.header is False else (),

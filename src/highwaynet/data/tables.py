@@ -40,6 +40,8 @@ class TargetColumn:
     """In the order of their numbers; empty for regression."""
     values: NDArray[Any]
     """(rows,): int64 class numbers from 0, or float64 numbers."""
+    words: str = ""
+    """How its cells are read as numbers, in words that follow its name, if not as plain ones."""
 
 
 def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, TargetColumn]:
@@ -63,7 +65,7 @@ def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, T
         raise InputError(f"{where} has texts like {shown(text)}, which are not numbers: choose the task classification")
     if (large := np.abs(column.values) > np.finfo(np.float32).max).any():
         raise InputError(f"{where} is too large in row {large.argmax() + 1} ({column.values[large.argmax()]:g}): give it in another unit")
-    return rest, TargetColumn(target, "regression", (), column.values)
+    return rest, TargetColumn(target, "regression", (), column.values, f", read as numbers: {column.form.words}" if column.form else "")
 
 
 def _as_numbers(column: Column, task: Task | None, where: str) -> Column:
