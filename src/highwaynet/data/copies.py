@@ -18,7 +18,7 @@ BEYOND_GUESSING = 0.98
 """And if it is right for this share of the rows that are not of the most frequent class."""
 ROUNDING = 1e-6
 
-Numbers = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 def is_copy(values: NDArray[Any], targets: NDArray[Any], task: Task, *, ordered: bool) -> bool:
@@ -33,7 +33,7 @@ def _one_to_one(values: Sequence[Any], targets: Sequence[Any]) -> bool:
     return 1 < count <= len(values) / 2 and count == len({value for value, _ in pairs}) == len({target for _, target in pairs})
 
 
-def _linear(values: Numbers, targets: Numbers) -> bool:
+def _linear(values: Floats, targets: Floats) -> bool:
     """Whether the targets are a linear function of the values, up to rounding."""
     least, most = values.argmin(), values.argmax()
     span = targets.max() - targets.min()
@@ -93,7 +93,7 @@ def _by_value(values: Sequence[Any], targets: Sequence[int]) -> dict[Any, Counte
     return found
 
 
-def _right_in_intervals(values: Numbers, targets: NDArray[np.int64]) -> int:
+def _right_in_intervals(values: Floats, targets: NDArray[np.int64]) -> int:
     """Count the rows that one interval of numbers for each class predicts correctly; the medians of the classes give their order."""
     classes = sorted(np.unique(targets).tolist(), key=lambda number: float(np.median(values[targets == number])))
     borders = []
@@ -110,7 +110,7 @@ def _right_in_intervals(values: Numbers, targets: NDArray[np.int64]) -> int:
     return int((predicted == targets).sum())
 
 
-def _rank_share(values: Numbers, targets: Numbers) -> float:
+def _rank_share(values: Floats, targets: Floats) -> float:
     """Return the squared correlation of the ranks: 1 if the numbers rise, or fall, with the target; 0 if one is constant."""
     ranks = [_ranks(numbers) for numbers in (values, targets)]
     if any(found.min() == found.max() for found in ranks):
@@ -118,14 +118,14 @@ def _rank_share(values: Numbers, targets: Numbers) -> float:
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1] ** 2)
 
 
-def _ranks(numbers: Numbers) -> Numbers:
+def _ranks(numbers: Floats) -> Floats:
     """Return the rank of each number; equal ones share the mean of theirs."""
     _, places, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-    ranks: Numbers = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[places]
     return ranks
 
 
-def _mean_share(values: Sequence[Any], targets: Numbers) -> float:
+def _mean_share(values: Sequence[Any], targets: Floats) -> float:
     """Return the share of the variance that the means of the other rows with the same value explain."""
     _, places, counts = np.unique(np.array(list(map(str, values))), return_inverse=True, return_counts=True)
     means = np.bincount(places, weights=targets) / counts

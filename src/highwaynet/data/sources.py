@@ -183,7 +183,8 @@ def source_of_image_folder(spec: DataSpec, path: Path) -> Source:
         raise InputError("data.task = 'regression': a folder of class folders has classes, no numbers to predict; leave the task out")
     samples, names, skipped, form = read_image_folder(path, resize=spec.resize, colour=spec.colour or "auto", skip_bad=bool(spec.skip_bad))
     colours = "grey" if form.channels == 1 else "colour"
-    found = f"a folder of {len(samples):,} {colours} images of {form.height}×{form.width} pixels; {_asked('classification', names)}"
+    size = f"of {form.height}×{form.width} pixels" if spec.resize is None else f"resized to {form.height}×{form.width} pixels"
+    found = f"a folder of {len(samples):,} {colours} images {size}; {_asked('classification', names)}"
     found += f"; left out, because they cannot be read: {len(skipped)}" if skipped else ""
     return Source(found, "images", "classification", names, samples, full_scale=255.0)
 
