@@ -50,8 +50,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "11 layers, batches of 16, half the rate": {"batch_size": 16, "learning_rate": 0.04},
 }
 """What is changed. Five layers have no highway layer, eight have one in each of the three stages."""
-for layers, kernels in {8: (3,), 5: ()}.items():
-    PRESETS[f"highway-a-{layers}"] = replace(PRESETS["highway-a"], kernels=(kernels,) * 3, layers=layers)
+NETWORKS = {11: "highway-a", 8: "highway-a-8", 5: "highway-a-5"}
+PRESETS["highway-a-5"] = replace(PRESETS["highway-a"], kernels=((),) * 3, layers=5)
 
 
 def images(built_in: str, classes: tuple[str, ...] | None, count: int) -> tuple[Any, ...]:
@@ -82,10 +82,8 @@ def result(name: str, way: str, seed: int, runs: Path) -> float:
         data, changes = images(*SETS[name]), dict(WAYS[way])
         layers = changes.pop("layers", 11)
         spec = RunSpec.for_data(data, seed=seed, training={"threads": 1, **changes})
-        if layers != 11:
-            spec = RunSpec.model_validate(
-                spec.model_dump(exclude={"network"}) | {"network": {"name": f"highway-a-{layers}", "dropout": spec.network.dropout}}
-            )
+        network = {"name": NETWORKS[layers], "dropout": spec.network.dropout}
+        spec = RunSpec.model_validate(spec.model_dump(exclude={"network"}) | {"network": network})
         run = train(spec, done.parent / f"run-{seed}", data=data, overwrite=True)
         done.write_text(json.dumps(evaluate(run.path, data=data).percent))
     return float(json.loads(done.read_text()))
