@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -78,6 +79,22 @@ def test_predictions_go_to_files(highway: Highway, finished_run: Callable[..., R
     ]
     assert list(table[0]) == next(csv.reader(text.splitlines()))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.json", "out.jsonl", "out.parquet", "rows.npy"]
+
+
+def test_names_that_are_not_utf8(highway: Highway, finished_run: Callable[..., RunDirectory], rows: Path, tmp_path: Path) -> None:
+    try:
+        rows.rename(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.npy"))
+    except OSError:
+        pytest.skip("this file system has only names in UTF-8")
+    run = finished_run("fc-highway").path
+    for name in ("out.csv", "out.json", "out.jsonl", "out.parquet"):
+        result = highway("predict", run, os.fsdecode(b"\xff.npy"), "--out", name)
+        assert (result.returncode, result.stderr) == (0, f"{name}: 50 predictions\n")
+    named = [f"\\udcff.npy:{row}" for row in range(1, 51)]
+    assert [one["input"] for one in json.loads((tmp_path / "out.json").read_text())["predictions"]] == named
+    assert [row["input"] for row in pq.read_table(tmp_path / "out.parquet").to_pylist()] == named
+    shown = highway("predict", run, os.fsdecode(b"\xff.npy"), "--json")
+    assert [one["input"] for one in json.loads(shown.stdout)["predictions"]] == named
 
 
 def test_bad_rows_are_skipped_and_counted(highway: Highway, finished_run: Callable[..., RunDirectory], rows: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_an_answer_without_torch(command: str, shown: str, tmp_path: Path) -> No
 
 def test_data_are_described_as_a_run_loads_them() -> None:
     for spec in (DataSpec(), DataSpec(validation=0, preprocessing=("scale", "standardise"))):
-        data, (record, counts) = load_dataset(spec), describe_data(spec)
+        data, (record, counts, _) = load_dataset(spec), describe_data(spec)
         assert record == data.preparation.record
         parts = {"train": data.train, "validation": data.validation, "test": data.test}
         found = {name: part.targets[part.rows].bincount().tolist() for name, part in parts.items() if part is not None}

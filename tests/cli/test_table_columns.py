@@ -132,16 +132,16 @@ def test_a_text_in_a_test_row_is_told(highway: Highway, tmp_path: Path) -> None:
     from highwaynet import DataSpec, load_dataset
 
     row = int(load_dataset(DataSpec(name=str(tmp_path / "set.csv"), target="y")).test.rows[0])
-    columns["a"][row] = "n.a."
+    columns["a"][row] = "much"
     written(tmp_path / "set.csv", columns)
     result = highway("train", "--data", "set.csv", "--target", "y", *QUICK, "--out", "run")
     assert result.returncode == 0, result.stderr
-    line = f"column 'a': 1 cell outside the training rows is not a number (first 'n.a.' in row {row + 1}), and counts as missing"
+    line = f"column 'a': 1 cell outside the training rows is not a number (first 'much' in row {row + 1}), and counts as missing"
     assert line in result.stderr.splitlines()
     assert highway("evaluate", "run").returncode == 0
     refused = highway("predict", "run", "set.csv")  # of new rows, it is a mistake
     assert refused.returncode == 2
-    assert f"column 'a', row {row + 1}: 'n.a.' where the training data had numbers; correct it or leave it empty" in refused.stderr
+    assert f"column 'a', row {row + 1}: 'much' where the training data had numbers; correct it or leave it empty" in refused.stderr
 
 
 @pytest.mark.parametrize("first", ["y", "a"])
@@ -232,3 +232,48 @@ def test_an_identifier_and_a_date_cost_no_accuracy(highway: Highway, tmp_path: P
     clean_mean, messy_mean = (float(np.mean(scores[name])) for name in ("clean", "messy"))
     assert clean_mean > 0.85
     assert abs(clean_mean - messy_mean) <= 0.01
+
+
+def test_numbers_as_people_write_them_from_training_to_export(highway: Highway, tmp_path: Path) -> None:
+    columns = clean(300)
+    plain = {"a": [round(1000 * value + 2000, 1) for value in columns["a"]], "b": [round(100 * value) for value in columns["b"]]}
+    people: dict[str, list[Any]] = {
+        "a": [f"${value:,.1f}" if value >= 0 else f"(${-value:,.1f})" for value in plain["a"]],
+        "b": [f"{value} %" for value in plain["b"]],
+        "c": columns["c"],
+        "month": [f"2024-{1 + row % 12:02}" for row in range(300)],
+        "y": columns["y"],
+    }
+    from highwaynet import DataSpec, load, load_dataset
+
+    rows = load_dataset(DataSpec(name=str(written(tmp_path / "people.csv", people)), target="y")).train.rows.tolist()
+    people["b"][rows[0]], people["b"][rows[1]] = "unknown", "a lot"
+    written(tmp_path / "people.csv", people)
+    result = highway("train", "--data", "people.csv", "--target", "y", *QUICK, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    notes = [
+        "column 'month' is a date, used as days from 1970 to the first of each month",
+        "column 'a' is read as numbers: '$' removed, commas separate thousands",
+        "column 'b' is read as numbers: '%' removed",
+        "column 'b': 2 training cells that are no numbers count as gaps ('a lot', 'unknown')",
+    ]
+    assert [line for line in result.stderr.splitlines() if line in notes] == notes
+    described = json.loads(highway("data", "describe", "people.csv", "--target", "y", "--json").stdout)
+    assert [(one["kind"], one["gaps"], one["becomes"]) for one in described["columns"][:2]] == [
+        ("number", 0, "1 feature; '$' removed, commas separate thousands"),
+        ("number", 2, "2 features; '%' removed; texts as gaps: 'a lot', 'unknown'"),
+    ]
+    new = {name: people[name][:20] for name in ("a", "b", "c", "month")}
+    numbers = new | {"a": plain["a"][:20], "b": [None if text in {"unknown", "a lot"} else text for text in new["b"]]}
+    model = load(tmp_path / "run")
+    written(tmp_path / "new.csv", new)
+    assert model.predict_proba(numbers).tolist() == model.predict_proba(tmp_path / "new.csv").tolist()
+    written(tmp_path / "one.csv", {name: cells[:1] for name, cells in new.items()})
+    assert model.predict_proba(tmp_path / "one.csv")[0] == pytest.approx(model.predict_proba(numbers)[0], abs=1e-6)
+    for to in ("onnx", "torch"):
+        exported = highway("export", "run", "--to", to, "--out", f"file.{to}")
+        assert exported.returncode == 0, exported.stderr  # the answers of the file are compared with ours
+    written(tmp_path / "wrong.csv", new | {"a": ["€ 5"] * 20})
+    refused = highway("predict", "run", "wrong.csv")
+    assert refused.returncode == 2
+    assert "column 'a', row 1: '€ 5' where the training data had numbers ('$' removed, commas separate thousands)" in refused.stderr

@@ -105,6 +105,15 @@ def test_rows_that_cannot_be_read_are_left_out(tmp_path: Path, monkeypatch: pyte
             gathered(model, path)
 
 
+def test_many_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    first, *lines = written(tmp_path / "good.csv", 3).read_text().splitlines()
+    path.write_text("\n".join([first, *["1,2"] * 5000, *lines, "1,2"]) + "\n")
+    (piece,) = table_model().stream(path, skip_bad=True)
+    assert (len(piece.names), piece.skipped_count) == (3, 5001)
+    assert piece.skipped == [f"{path}, row {row}: 2 fields, but the header has 9" for row in range(1, 101)]
+
+
 def test_decimal_commas_do_not_depend_on_the_other_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_pieces, "ROWS", 1)
     model = table_model(rows={"n": [1.5, 2.5, 4.0], "c": ["1,5", "x", "y"]})

@@ -74,6 +74,20 @@ def test_mirroring_only_where_classes_allow_it(seen: Glance, mirror: bool) -> No
     assert "mirror" not in filled(seen, training={"crop": 0})["training"], "the user's augmentation is used as it is"
 
 
+def test_few_images_get_fewer_layers() -> None:
+    assert [filled(images(32, samples=samples))["network"]["name"] for samples in (100, 399, 400)] == [
+        *("highway-a-8", "highway-a-8"),
+        "highway-a",
+    ]
+    assert len(filled(images(32, samples=100))["network"]["dropout"]) == 4
+    assert filled(images(64, samples=100))["network"]["name"] == "highway-64", "larger images have no such network"
+    _, notes = suited_values({}, images(32, samples=100))
+    assert (
+        "network highway-a-8: a convolutional highway network for images of about 32×32, with 8 layers because there are few; "
+        "choose another with --network"
+    ) in notes
+
+
 def test_few_images_get_dropout_and_label_smoothing() -> None:
     few = filled(images())
     assert few["network"]["dropout"] == (0.0, 0.1, 0.1, 0.3)
@@ -151,7 +165,7 @@ def test_a_first_look_at_files(tmp_path: Path) -> None:
 
 def test_from_python(tmp_path: Path) -> None:
     spec = RunSpec.for_data(write_images(tmp_path / "pictures", 16, 16, 16), training={"epochs": 3})
-    assert (spec.network.name, spec.training.epochs, spec.training.crop, spec.training.patience) == ("highway-a", 3, 2, None)
+    assert (spec.network.name, spec.training.epochs, spec.training.crop, spec.training.patience) == ("highway-a-8", 3, 2, None)
     rows = np.random.default_rng(0).normal(size=(300, 4)), np.arange(300) % 2
     spec = RunSpec.for_data(rows)
     assert (spec.data.name, spec.network.depth, spec.training.patience) == ("memory", 4, 10)
@@ -164,8 +178,8 @@ def test_the_command_says_what_it_chose_and_the_run_repeats(tmp_path: Path, high
     done = highway("train", "--data", "./pictures", "--epochs", 1, "--out", "run")
     assert done.returncode == 0, done.stderr
     for sentence in (
-        "network highway-a: a convolutional highway network for images of about 12×12; choose another with --network",
-        "augmentation: shifts of up to 1 pixels and mirroring; if a mirrored image is wrong for your classes, --set training.mirror=false",
+        "network highway-a-8: a convolutional highway network for images of about 12×12, with 8 layers because there are few; choose",
+        "augmentation: shifts of up to 1 pixel and mirroring; if a mirrored image is wrong for your classes, --set training.mirror=false",
     ):
         assert sentence in done.stderr
     again = highway("train", "run", "--out", "again")

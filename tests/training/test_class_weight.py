@@ -18,6 +18,7 @@ from highwaynet.runs.spec import spec_from_values
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.loop import train
 from highwaynet.training.objective import Batch, Classification, Companions, balanced_weights
+from highwaynet.training.state import TrainingState
 from highwaynet.training.watcher import Watcher
 from support import Highway, fresh_network
 from training.test_distribution import alone, finished, history, launch
@@ -139,3 +140,26 @@ def test_the_command_and_what_it_refuses(tmp_path: Path, highway: Highway) -> No
 def test_it_is_not_for_own_objectives() -> None:
     with pytest.raises(InputError, match="class_weight = 'balanced': the objective Mine is your own; weight the classes there"):
         spec_with(objective="Mine")
+
+
+def test_the_best_epoch_is_chosen_by_the_weighted_validation_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = []
+    before = TrainingState.end_epoch
+
+    def end_epoch(state: TrainingState, loss: float, *, keep_best: bool) -> None:
+        losses.append(loss)
+        before(state, loss, keep_best=keep_best)
+
+    monkeypatch.setattr(TrainingState, "end_epoch", end_epoch)
+    data, spec = skewed(), spec_with(answer="final", epochs=4)
+    spec = spec.model_copy(update={"data": spec.data.for_memory(None).model_copy(update={"validation": 0.3})})
+    run = train(spec, tmp_path / "run", data=data)
+    loaded = load_dataset(spec.data, run.load_preparation(), data=data)
+    part, weight = loaded.validation, balanced_weights(loaded.train.class_counts())
+    assert part is not None
+    with torch.no_grad():
+        outputs = torch.cat([load(run.path).network(inputs) for inputs, _ in part.batches(100)])
+    targets = part.targets[part.rows]
+    assert losses[-1] == pytest.approx(float(F.cross_entropy(outputs, targets, weight.float())), rel=1e-5)
+    assert run.read_history()[-1].validation.loss == pytest.approx(float(F.cross_entropy(outputs, targets)), rel=1e-5)  # type: ignore[union-attr]
+    assert abs(losses[-1] - run.read_history()[-1].validation.loss) > 0.01, "else this test shows nothing"  # type: ignore[union-attr]

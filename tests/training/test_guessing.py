@@ -1,5 +1,7 @@
 """Notes about skewed classes, and about networks that are no better than guessing."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +86,9 @@ def test_a_network_that_learned_nothing(name: str, validation: float, words: str
     guess = "guessing the mean gives 0" if name == "numbers.npz" else "always guessing the most frequent class gives 66.67\xa0%"
     assert f", and {guess}; try a training.learning_rate below 1e-05, more epochs or another network, and check the labels" in sentence
     assert HOPELESS in (tmp_path / "run" / "events.log").read_text()
+    repeated = [sys.executable, "-m", "highwaynet", "train", "run", "--out", "again"]
+    both = subprocess.run(repeated, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, check=True)
+    assert both.stdout.splitlines()[-1] == sentence
 
 
 def test_a_network_that_learned_something_gets_no_note(tmp_path: Path, highway: Highway) -> None:

@@ -17,8 +17,6 @@ from highwaynet.data.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
     from highwaynet.data.column_report import ColumnReport
-    from highwaynet.data.record import DataRecord
-    from highwaynet.data.spec import DataSpec
 
 data_app = typer.Typer(name="data", cls=Commands, help="The data sets.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -146,9 +144,9 @@ def describe_command(
     from highwaynet.data.reading import describe_data
 
     spec = gather_spec(None, {"data.name": name} | texts_of(flags), [f"data.{text}" for text in settings or []]).data
-    record, counts = describe_data(spec)
+    record, counts, table = describe_data(spec)
     if as_json:
-        columns_there = {"columns": [asdict(column) for column in _columns(spec, record)]} if record.encoder else {}
+        columns_there = {"columns": [asdict(column) for column in table]} if table else {}
         print_json(record.model_dump(exclude={"encoder", "column_names"}) | {"classes": counts} | columns_there)
         return
     console.print(f"found {record.found}", soft_wrap=True)
@@ -156,8 +154,8 @@ def describe_command(
     console.print(f"{record.train:,} samples to train on, {record.validation:,} for validation, {record.test:,} for testing")
     for line in record.notes:
         console.print(line, soft_wrap=True)
-    if record.encoder:
-        _print_columns(_columns(spec, record))
+    if table:
+        _print_columns(table)
     if counts:
         columns = [("class", "left"), *((part, "right") for part in counts)]
         print_table(columns, [[name, *(f"{counts[part][name]:,}" for part in counts)] for name in record.class_names])
@@ -166,17 +164,6 @@ def describe_command(
             f"target {record.target_name!r}: mean {quantity_text(record.target_mean)}, "
             f"standard deviation {quantity_text(record.target_std)} (training samples)"
         )
-
-
-def _columns(spec: "DataSpec", record: "DataRecord") -> list["ColumnReport"]:
-    """Return what each column of a table is, and what becomes of it."""
-    from highwaynet.data.column_report import report_of
-    from highwaynet.data.table_files import read_table
-    from highwaynet.data.tables import TableEncoder
-
-    table = read_table(Path(spec.name), header=spec.header is not False)
-    encoder = TableEncoder.from_json(record.encoder or {})
-    return report_of(table, encoder, record.target_name, record.task, spec.ignore or ())
 
 
 def _print_columns(columns: list["ColumnReport"]) -> None:

@@ -80,7 +80,7 @@ def predict_command(
                 first += rows[: SHOWN - len(first)]
             done += len(rows)
             _tell_skipped(piece.skipped, skipped)
-            skipped += len(piece.skipped)
+            skipped += piece.skipped_count
             plain_lines.tell(f"{done:,} samples predicted")
         if not done:
             raise InputError(f"none of the {skipped:,} samples could be read: nothing was predicted")

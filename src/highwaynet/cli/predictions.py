@@ -71,7 +71,7 @@ def rows_of(piece: "Predictions", classes: Sequence[str], targets: Sequence[str]
         classes: Names of the classes.
         targets: Names of the targets, if there are several.
     """
-    names = [name.encode("utf-8", "backslashreplace").decode() for name in piece.names]  # names of files may be any bytes
+    names = list(map(_readable, piece.names))
     kept = [dict(zip(piece.kept, cells, strict=True)) for cells in zip(*piece.kept.values(), strict=True)] or [{}] * len(piece.names)
     if piece.probabilities is None:
         values = [dict(zip(targets, row, strict=True)) if targets else row for row in piece.answers.tolist()]
@@ -81,6 +81,11 @@ def rows_of(piece: "Predictions", classes: Sequence[str], targets: Sequence[str]
         Answered(name, cells, shares[place], classes[place], dict(zip(classes, shares, strict=True)))
         for name, cells, place, shares in zip(names, kept, best, piece.probabilities.tolist(), strict=True)
     ]
+
+
+def _readable(name: str) -> str:
+    r"""Return a file name with bytes that are not UTF-8 as \udcff, because JSON and Parquet have only UTF-8."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 Write = Callable[[list[Answered]], None]
@@ -158,7 +163,7 @@ def _csv(stream: BinaryIO, about: dict[str, Any], *, raw: bool = False) -> Itera
 @contextmanager
 def _json(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
     """Write one document: what it is about, and all predictions, indented as by `print_json`."""
-    start = to_json(about, indent=2).decode().removesuffix("\n}")
+    start = to_json({key: _readable(value) for key, value in about.items()}, indent=2).decode().removesuffix("\n}")
     started = False
 
     def write(answers: list[Answered]) -> None:

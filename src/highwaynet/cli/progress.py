@@ -26,10 +26,11 @@ class TrainingProgress(Watcher):
         title: What is trained.
         epochs: Number of epochs.
         notes: Sentences for the user that are printed when training starts.
+        verdicts: Gets sentences about the trained network, for the end of the output; by default they are printed at once.
     """
 
-    def __init__(self, title: str, epochs: int, notes: Sequence[str] = ()) -> None:
-        self._epochs, self._notes = epochs, notes
+    def __init__(self, title: str, epochs: int, notes: Sequence[str] = (), verdicts: list[str] | None = None) -> None:
+        self._epochs, self._notes, self._verdicts = epochs, notes, verdicts
         self._title, self._stage, self._told = title, "", False
         self._samples = self._first = 0
         self._started = self._shown = 0.0
@@ -98,6 +99,13 @@ class TrainingProgress(Watcher):
     def note(self, sentence: str) -> None:
         """Print a sentence immediately."""
         self._say(f"highway: {sentence}")
+
+    def verdict(self, sentence: str) -> None:
+        """Keep a sentence for the end of the output, where it is not overlooked."""
+        if self._verdicts is None:
+            self.note(sentence)
+        else:
+            self._verdicts.append(sentence)
 
     def _say(self, line: str) -> None:
         """Print a line; a closed pipe must not end the run."""

@@ -1,5 +1,6 @@
 """`highway train`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.base.launch import launched
 from highwaynet.cli.data import DATA_FLAGS, DATA_ROOT, use_data_root
 from highwaynet.cli.flags import texts_of, with_flags
-from highwaynet.cli.output import print_json
+from highwaynet.cli.output import note, print_json
 from highwaynet.cli.overrides import gather_spec
 from highwaynet.cli.threads import with_free_threads
 from highwaynet.cli.training import Way, choose_path, print_answer, train_one, train_several, with_found_depth
@@ -84,6 +85,9 @@ def train_command(
         print_json(answer)
     else:
         print_answer(answer)
+    sys.stdout.flush()
+    for sentence in way.verdicts:
+        note(sentence)
 
 
 def _check_paths(spec: RunSpec, out: Path | None, *, overwrite: bool) -> None:

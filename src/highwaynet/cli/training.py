@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ class Way:
     world: "World"
     notes: Sequence[str] = ()
     """Sentences about what was chosen for the user."""
+    verdicts: list[str] = field(default_factory=list)
+    """Gets sentences about the trained networks, which are the last lines of the output."""
 
 
 def choose_path(world: "World", spec: RunSpec, *, resume: bool, ending: str | None) -> str:
@@ -89,7 +91,7 @@ def _train(spec: RunSpec, path: Path, way: Way, stop: "Interruption") -> "RunDir
     from highwaynet.cli.progress import TrainingProgress
     from highwaynet.training.loop import train
 
-    with TrainingProgress(_title(spec), spec.training.epochs, way.notes) as progress:
+    with TrainingProgress(_title(spec), spec.training.epochs, way.notes, way.verdicts) as progress:
         return train(spec, path, overwrite=way.overwrite, resume=way.resume, watcher=progress, interruption=stop, world=way.world)
 
 
@@ -99,9 +101,11 @@ def train_several(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str
     from highwaynet.training.interruption import InterruptedRunError, Interruption
     from highwaynet.training.several import train_seeds
 
+    verdicts: dict[int, list[str]] = {}
+
     def watch(seed: int) -> TrainingProgress:
         title = f"seed {seed} ({seed - spec.seed + 1} of {count}): {_title(spec)}"
-        return TrainingProgress(title, spec.training.epochs, way.notes if seed == spec.seed else ())
+        return TrainingProgress(title, spec.training.epochs, way.notes if seed == spec.seed else (), verdicts.setdefault(seed, []))
 
     with Interruption() as stop:
         try:
@@ -112,6 +116,7 @@ def train_several(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str
             raise error.with_way("the same command and --resume") from error
     if not way.world.leads:
         return {}
+    way.verdicts.extend(f"seed {seed}: {sentence}" for seed, told in verdicts.items() for sentence in told)
     return {"run": str(folder), "summary": record.summary, **record.model_dump(exclude_none=True)}
 
 

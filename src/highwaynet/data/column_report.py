@@ -1,15 +1,18 @@
 """What becomes of the columns of a table, in words. Does not import torch."""
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from shlex import quote
+
+import numpy as np
 
 from highwaynet.data.cells import NUMBER, shown
 from highwaynet.data.columns import ColumnKind, Reason, kind_of
 from highwaynet.data.dates import DateForm
 from highwaynet.data.names import Task
 from highwaynet.data.table_files import Column, Table
-from highwaynet.data.tables import TableEncoder
+from highwaynet.data.tables import ColumnRule, TableEncoder
 
 MOST_NAMES = 10
 """A line names this many columns."""
@@ -21,6 +24,7 @@ WHY: dict[Reason, str] = {
     "constant": "is the same in all training rows",
     "no values": "has no values in the training rows",
     "copy of the target": "determines the target exactly, as a copy does",
+    "unclear date": "has dates like 24-12-31, in which the place of the year is not clear (four digits make it clear)",
 }
 WHY_SEVERAL: dict[Reason, str] = {
     "identifier": "identify rows",
@@ -28,11 +32,13 @@ WHY_SEVERAL: dict[Reason, str] = {
     "constant": "are the same in all training rows",
     "no values": "have no values in the training rows",
     "copy of the target": "determine the target exactly, as copies do",
+    "unclear date": "have dates like 24-12-31, in which the place of the year is not clear (four digits make it clear)",
 }
 FORMS: dict[DateForm, str] = {
     "year first": "days since 1970",
     "day first": "days since 1970, read as day/month/year",
     "month first": "days since 1970, read as month/day/year",
+    "month": "days from 1970 to the first of each month",
     "time": "fractions of a day",
 }
 
@@ -54,7 +60,7 @@ class ColumnReport:
 
 
 def notes_of(encoder: TableEncoder) -> tuple[str, ...]:
-    """Return a line for each rule that left out columns, for each way to read dates, and for each column of numbers with a few texts."""
+    """Return a line for each rule that left out columns, for each way to read dates and numbers, and for columns with a few texts."""
     lines = []
     for reason in WHY:
         names = [column.name for column in encoder.left_out if column.reason == reason]
@@ -68,11 +74,27 @@ def notes_of(encoder: TableEncoder) -> tuple[str, ...]:
                 what, doubt = ("time", "") if form == "time" else ("date", " (no day after the 12th decides it)" if assumed else "")
                 plural = f"is a {what}" if len(names) == 1 else f"are {what}s"
                 lines.append(f"{_columns(names)} {plural}, used as {meaning}{doubt}")
+    lines += _number_notes(encoder)
     for rule in encoder.rules:
         texts = [text for text in rule.categories if not NUMBER.fullmatch(text)] if rule.kind == "category" else []
         if rule.kind == "category" and 0 < len(texts) <= FEW_TEXTS * len(rule.categories):
             lines.append(f"column {shown(rule.name)} has texts like {shown(texts[0])} among numbers, so that it is used as categories")
-    return tuple(lines)
+    return (*lines, *encoder.remarks)
+
+
+def _number_notes(encoder: TableEncoder) -> list[str]:
+    lines, rules = [], [rule for rule in encoder.rules if rule.kind == "number"]
+    for words in dict.fromkeys(rule.written.words for rule in rules if rule.written is not None):
+        names = [rule.name for rule in rules if rule.written is not None and rule.written.words == words]
+        lines.append(f"{_columns(names)} {'is' if len(names) == 1 else 'are'} read as numbers: {words}")
+    stray = [rule for rule in encoder.rules if rule.kind != "category" and rule.strays]
+    for rule in stray[:MOST_NAMES]:
+        count, texts = sum(rule.strays.values()), ", ".join(map(shown, list(rule.strays)[:3]))
+        what = f"training cell that is no {rule.kind} counts" if count == 1 else f"training cells that are no {rule.kind}s count"
+        lines.append(f"column {shown(rule.name)}: {count:,} {what} as {'a gap' if count == 1 else 'gaps'} ({texts})")
+    if len(stray) > MOST_NAMES:
+        lines.append(f"{len(stray) - MOST_NAMES:,} more columns have texts that count as gaps; highway data describe lists them")
+    return lines
 
 
 def _columns(names: list[str]) -> str:
@@ -96,26 +118,35 @@ def summary_of(encoder: TableEncoder) -> str:
 
 def report_of(table: Table, encoder: TableEncoder, target: str, task: Task, ignored: Collection[str]) -> list[ColumnReport]:
     """Describe the columns of a whole table, in its order; gaps and distinct values are counted in all rows."""
-    features = {rule.name: (rule.kind, len(rule.features)) for rule in encoder.rules}
+    rules = {rule.name: rule for rule in encoder.rules}
     left_out = {column.name: column for column in encoder.left_out}
     found = []
     for column in table.columns:
         name, count = column.name, 0
         kind: ColumnKind = column.kind
         if name == target:
-            becomes = f"the target: {task}"
+            kind, becomes = "number" if task == "regression" else column.kind, f"the target: {task}"
         elif name in ignored:
             kind, becomes = kind_of(column), "left out: ignored"
         elif name in left_out:
             kind, becomes = left_out[name].kind, f"left out: {left_out[name].reason}"
         else:
-            kind, count = features[name]
+            rule = rules[name]
+            kind, count = rule.kind, len(rule.features)
             becomes = "1 feature" if count == 1 else f"{count:,} features"
-        gaps, distinct = _counts(column)
+            if rule.kind == "number" and rule.written is not None:
+                becomes += f"; {rule.written.words}"
+            if rule.kind != "category":
+                becomes += f"; texts as gaps: {', '.join(map(shown, list(rule.strays)[:3]))}" if rule.strays else ""
+        gaps, distinct = _counts(column, rules.get(name))
         found.append(ColumnReport(name, kind, gaps, distinct, count, becomes))
     return found
 
 
-def _counts(column: Column) -> tuple[int, int]:
+def _counts(column: Column, rule: ColumnRule | None) -> tuple[int, int]:
     missing = column.missing()
+    if rule is not None and rule.kind != "category" and column.kind == "category":
+        known = {text: rule.number_in(text, commas=column.commas) for text in set(column.values[~missing])}
+        gaps = {text for text, number in known.items() if number is None or math.isnan(number)}
+        missing = missing | np.array([text in gaps for text in column.values], dtype=np.bool_)
     return int(missing.sum()), len(set(column.values[~missing].tolist()))

@@ -1,20 +1,23 @@
 """What the columns of a table are, by rules that look at the training rows only. Does not import torch."""
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from highwaynet.data.cells import NUMBER
-from highwaynet.data.dates import DateForm, days_in, form_of
+from highwaynet.data.cells import NUMBER, shown
+from highwaynet.data.copies import is_copy, tells_nearly
+from highwaynet.data.dates import DateForm, are_unclear_dates, days_in, form_of
 from highwaynet.data.names import Task
+from highwaynet.data.number_forms import is_gap_word
 from highwaynet.data.table_files import Column, Table
 
 ColumnKind = Literal["number", "category", "date", "identifier", "text", "constant"]
-Reason = Literal["identifier", "free text", "constant", "no values", "copy of the target"]
+Reason = Literal["identifier", "free text", "constant", "no values", "copy of the target", "unclear date"]
 """Why a column is left out."""
 
 LEAST_ROWS = 20
@@ -22,7 +25,6 @@ LEAST_ROWS = 20
 NEARLY_ALL = 0.9
 MOST_WORDS = 3
 """Texts that are nearly all different are identifiers up to this number of words (the median), and free text beyond it."""
-ROUNDING = 1e-6
 ID_WORDS = frozenset({"id", "uuid", "guid", "index", "idx", "row", "rowid", "key"})
 NUMBER_WORDS = frozenset({"number", "num", "no", "nr"})
 
@@ -39,6 +41,8 @@ class Recognised:
     """How its dates are read."""
     assumed: bool = False
     """Whether the order of day and month had to be assumed."""
+    tells: float | None = None
+    """How well the target follows from it by a simple rule, if nearly always (`tells_nearly`)."""
 
 
 def recognise(train: Table, targets: NDArray[Any], task: Task, *, rows: int, use: Collection[str] = ()) -> tuple[Recognised, ...]:
@@ -59,8 +63,21 @@ def recognise(train: Table, targets: NDArray[Any], task: Task, *, rows: int, use
         elif seen.reason == "no values":
             found.append(seen)
         else:
-            found.append(Recognised(seen.name, seen.kind if seen.kind == "date" else column.kind, None, seen.form, seen.assumed))
+            found.append(replace(seen, kind=column.kind if seen.form is None else "date", reason=None))
     return tuple(found)
+
+
+def remarks_on(found: Collection[Recognised]) -> tuple[str, ...]:
+    """Return a sentence for each column that is used and tells the target nearly always."""
+    lines, used = [], [seen for seen in found if seen.reason is None]
+    for seen in used if len(used) > 1 else ():
+        if seen.tells is not None:
+            share = f"{100 * min(seen.tells, 0.9999):.2f}".rstrip("0").rstrip(".") if seen.tells < 1 else "100"
+            lines.append(
+                f"the target follows from column {shown(seen.name)} alone (to {share} %): if you will not know it when you predict, "
+                f"leave it out with --ignore {quote(seen.name)}"
+            )
+    return tuple(lines)
 
 
 def kind_of(column: Column) -> ColumnKind:
@@ -78,8 +95,12 @@ def _seen(column: Column, rows: int) -> Recognised:
         return Recognised(name, "constant", "constant")
     if column.kind == "number":
         return Recognised(name, "identifier", "identifier") if _numbers_rows(column, rows) else Recognised(name, "number")
-    dates = form_of(values)
-    return Recognised(name, "date", None, *dates) if dates is not None else _seen_texts(column, values, distinct)
+    dates = form_of(text for text in values if not is_gap_word(text))
+    if dates is not None:
+        return Recognised(name, "date", None, *dates)
+    if len(values) >= LEAST_ROWS and not column.fixed and are_unclear_dates(text for text in values if not is_gap_word(text)):
+        return Recognised(name, "date", "unclear date")
+    return _seen_texts(column, values, distinct)
 
 
 def _seen_texts(column: Column, values: NDArray[Any], distinct: int) -> Recognised:
@@ -99,7 +120,7 @@ def _numbers_rows(column: Column, rows: int) -> bool:
     They do if all differ and lie as close together as numbers from 1 to the number of rows, or if the name says so and nearly all differ.
     """
     values = column.values[~column.missing()]
-    if len(values) < LEAST_ROWS or not (values == np.floor(values)).all():
+    if len(values) < LEAST_ROWS or not (values == np.floor(values)).all() or (column.form and column.form.unit):
         return False
     distinct = len({text for text in column.written() if text is not None})  # the digits of long numbers are more exact than floats
     if distinct == len(values) and values.max() - values.min() < rows:
@@ -118,31 +139,15 @@ def _named_like_identifier(name: str) -> bool:
 
 
 def _without_copies(seen: Recognised, column: Column, targets: NDArray[Any], task: Task) -> Recognised:
-    """Leave the column out if it is the target in other words: one value for each target, or a linear function of it."""
-    there = ~column.missing()
-    values, wanted = column.values[there], targets[there]
-    if len(values) < LEAST_ROWS:
-        return seen
+    """Leave the column out if it is a copy of the target; note it if the target follows from it nearly always."""
+    missing = column.missing()
+    values, ordered = column.values, seen.kind in {"number", "date"}
     if seen.form is not None:
-        values = np.array([days_in(text, seen.form) for text in values], dtype=np.float64)
-    copy = _one_to_one(values.tolist(), wanted.tolist())
-    if not copy and task == "regression" and seen.kind in {"number", "date"}:
-        copy = _linear(values, wanted)
-    return Recognised(seen.name, seen.kind, "copy of the target", seen.form) if copy else seen
-
-
-def _one_to_one(values: Sequence[Any], targets: Sequence[Any]) -> bool:
-    """Whether each value goes with one target and each target with one value; if most values occur only once, this says nothing."""
-    pairs = set(zip(values, targets, strict=True))
-    count = len(pairs)
-    return 1 < count <= len(values) / 2 and count == len({value for value, _ in pairs}) == len({target for _, target in pairs})
-
-
-def _linear(values: NDArray[np.float64], targets: NDArray[np.float64]) -> bool:
-    """Whether the targets are a linear function of the values, up to rounding."""
-    least, most = values.argmin(), values.argmax()
-    span = targets.max() - targets.min()
-    with np.errstate(all="ignore"):
-        share = (values - values[least]) / (values[most] - values[least])
-        line = targets[least] + share * (targets[most] - targets[least])
-        return bool(span > 0 and np.abs(line - targets).max() <= ROUNDING * span)
+        missing = missing | np.array([text is not None and is_gap_word(text) for text in values])
+        values = np.array([np.nan if gap else days_in(text, seen.form) for text, gap in zip(values, missing, strict=True)], np.float64)
+    there = ~missing
+    if there.sum() < LEAST_ROWS:
+        return seen
+    if is_copy(values[there], targets[there], task, ordered=ordered):
+        return Recognised(seen.name, seen.kind, "copy of the target", seen.form)
+    return replace(seen, tells=tells_nearly(values, missing, targets, task, ordered=ordered))

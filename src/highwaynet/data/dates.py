@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Literal
 
-DateForm = Literal["year first", "day first", "month first", "time"]
-"""How the cells of a column are read. Cells that start with the year are read in every form but time."""
+DateForm = Literal["year first", "day first", "month first", "month", "time"]
+"""How the cells of a column are read. Cells that start with the year are read in every form but month and time."""
 
 _TIME = (
     r"(?P<hours>\d{1,2}):(?P<minutes>\d\d)(?::(?P<seconds>\d\d(?:\.\d{1,9})?))?(?: ?(?P<half>[AP]M))?"
@@ -14,9 +14,15 @@ _TIME = (
 )
 _FLAGS = re.ASCII | re.IGNORECASE
 YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})(?P<sign>[-/.])(?P<month>\d\d?)(?P=sign)(?P<day>\d\d?)(?:[T ]{_TIME})?", _FLAGS)
-YEAR_LAST = re.compile(rf"(?P<one>\d\d?)(?P<sign>[-/.])(?P<two>\d\d?)(?P=sign)(?P<year>\d{{4}})(?:,? {_TIME})?", _FLAGS)
+# After two numbers with points or slashes, two digits are a year; 24-12-31 may start with it.
+_YEAR = r"(?P<year>\d{4}|(?<=[/.])\d\d)"
+YEAR_LAST = re.compile(rf"(?P<one>\d\d?)(?P<sign>[-/.])(?P<two>\d\d?)(?P=sign){_YEAR}(?:,? {_TIME})?", _FLAGS)
+MONTH = re.compile(r"(?P<year>\d{4})[-/](?P<month>\d\d?)|(?P<month_first>\d\d?)[-/](?P<year_last>\d{4})", _FLAGS)
+UNCLEAR = re.compile(r"\d\d?-\d\d?-\d\d", _FLAGS)
 TIME = re.compile(_TIME, _FLAGS)
 EPOCH = date(1970, 1, 1).toordinal()
+LATEST = 68
+"""A year of two digits up to this one is in this century, others in the last: 68 is 2068 and 69 is 1969, as in POSIX."""
 
 
 def days_in(text: str, form: DateForm) -> float | None:
@@ -24,14 +30,21 @@ def days_in(text: str, form: DateForm) -> float | None:
 
     >>> days_in("1970-01-02 06:00", "year first"), days_in("2/1/1970", "day first"), days_in("2/1/1970", "month first")
     (1.25, 1.0, 31.0)
+    >>> days_in("3.1.70", "day first"), days_in("1970-02", "month"), days_in("02/1970", "month")
+    (2.0, 31, 31)
     """
     if form == "time":
         found = TIME.fullmatch(text)
         return None if found is None else _time_of_day(found)
+    if form == "month":
+        found = MONTH.fullmatch(text)
+        month = 0 if found is None else int(found["month"] or found["month_first"])
+        year = 0 if found is None else int(found["year"] or found["year_last"])
+        return date(year, month, 1).toordinal() - EPOCH if 1 <= month <= 12 and year else None
     if (found := YEAR_FIRST.fullmatch(text)) is not None:
         year, month, day = (int(found[part]) for part in ("year", "month", "day"))
     elif form != "year first" and (found := YEAR_LAST.fullmatch(text)) is not None:
-        year, month, day = int(found["year"]), int(found["one"]), int(found["two"])
+        year, month, day = _whole_year(found["year"]), int(found["one"]), int(found["two"])
         if form == "day first":
             month, day = day, month
     else:
@@ -42,6 +55,11 @@ def days_in(text: str, form: DateForm) -> float | None:
         return None
     time = _time_of_day(found)
     return None if time is None else days + time
+
+
+def _whole_year(written: str) -> int:
+    """Return the year that two or four digits stand for."""
+    return int(written) + (0 if len(written) == 4 else 2000 if int(written) <= LATEST else 1900)
 
 
 def _time_of_day(found: re.Match[str]) -> float | None:
@@ -71,7 +89,7 @@ def form_of(texts: Iterable[str | None]) -> tuple[DateForm, bool] | None:
     cells = {text for text in texts if text is not None}
     if not cells:
         return None
-    forms: list[DateForm] = ["year first", "day first", "month first", "time"]
+    forms: list[DateForm] = ["year first", "day first", "month first", "month", "time"]
     for text in cells:
         forms = [form for form in forms if days_in(text, form) is not None]
         if not forms:
@@ -80,3 +98,9 @@ def form_of(texts: Iterable[str | None]) -> tuple[DateForm, bool] | None:
         return forms[0], False
     slashes = any("/" in text for text in cells)
     return ("month first" if slashes else "day first"), True
+
+
+def are_unclear_dates(texts: Iterable[str]) -> bool:
+    """Whether all cells are like 24-12-31, which may start with the year or with the day."""
+    cells = set(texts)
+    return bool(cells) and all(UNCLEAR.fullmatch(text) for text in cells)

@@ -21,6 +21,7 @@ from highwaynet.data.record import DataRecord
 from highwaynet.data.table_files import SHORT_SUFFIXES
 from highwaynet.data.table_pieces import table_pieces
 from highwaynet.data.tables import TableEncoder
+from highwaynet.data.text_rows import BadRows
 
 SAMPLES = 256
 """Images of a piece; pieces of arrays have a multiple of it. It is the batch size, so that batches do not depend on the pieces."""
@@ -39,7 +40,9 @@ class NewSamples:
     kept: dict[str, list[str | None]]
     """Cells to carry over, by column."""
     skipped: list[str]
-    """A sentence for each sample that was left out since the piece before."""
+    """Sentences about samples that were left out since the piece before; the first ones if there are very many."""
+    skipped_count: int
+    """Number of samples that were left out since the piece before."""
 
 
 def new_samples(paths: Sequence[Path], record: DataRecord, *, keep: Sequence[str] = (), skip_bad: bool = False) -> Iterator[NewSamples]:
@@ -104,7 +107,7 @@ def _image_pieces(paths: list[Path], record: DataRecord, skip_bad: bool) -> Iter
                     raise InputError(f"{error}: replace it, or skip such files with `--skip-bad`") from error
                 skipped.append(str(error))
         empty = np.empty((0, *record.input_shape), np.float32)
-        yield NewSamples(read, np.concatenate(inputs) if inputs else empty, {}, skipped)
+        yield NewSamples(read, np.concatenate(inputs) if inputs else empty, {}, skipped, len(skipped))
 
 
 def as_pixels(images: list[Any], record: DataRecord) -> NDArray[Any]:
@@ -159,7 +162,7 @@ def _array_pieces(path: Path, record: DataRecord, skip_bad: bool) -> Iterator[Ne
             raise not_finite(where, start + int(good.argmin()))
         names = [f"{path}:{start + row + 1}" for row in np.flatnonzero(good)]
         skipped = [f"{path}, row {start + row + 1}: a value is not a finite number" for row in np.flatnonzero(~good)]
-        yield NewSamples(names, inputs if good.all() else inputs[good], {}, skipped)
+        yield NewSamples(names, inputs if good.all() else inputs[good], {}, skipped, len(skipped))
 
 
 def _refuse_unlike(path: Path, inputs: NDArray[Any], record: DataRecord) -> None:
@@ -179,7 +182,7 @@ def _refuse_unlike(path: Path, inputs: NDArray[Any], record: DataRecord) -> None
 def _table_pieces(path: Path, record: DataRecord, keep: Sequence[str], skip_bad: bool) -> Iterator[NewSamples]:
     if record.kind != "table":
         raise InputError(f"{path}: the run was trained on {record.kind}, not on a table; give it a file of that form")
-    encoder, skipped = TableEncoder.from_json(record.encoder or {}), list[str]()
+    encoder, rows = TableEncoder.from_json(record.encoder or {}), BadRows()
 
     def choose(names: list[str]) -> list[tuple[str, str]]:
         given = _names_given(path, names, record)
@@ -190,7 +193,7 @@ def _table_pieces(path: Path, record: DataRecord, keep: Sequence[str], skip_bad:
                 raise unknown(f"column of {path}", name, given)
         return [(old, new) for old, new in zip(names, given, strict=True) if new in {*used, *keep}]
 
-    for table in table_pieces(path, choose, header=not record.column_names, bad=skipped if skip_bad else None):
+    for table in table_pieces(path, choose, header=not record.column_names, bad=rows if skip_bad else None):
         bad: dict[int, str] = {}
         inputs = encoder.encode(table, bad=bad if skip_bad else None)
         good = [row for row in range(table.rows) if row not in bad]
@@ -198,10 +201,12 @@ def _table_pieces(path: Path, record: DataRecord, keep: Sequence[str], skip_bad:
         if bad:
             inputs, kept = inputs[good], {name: [cells[row] for row in good] for name, cells in kept.items()}
         names = [f"{path}:{table.number(row)}" for row in good]
-        yield NewSamples(names, inputs, kept, [*skipped, *(bad[row] for row in sorted(bad))])
-        skipped.clear()
-    if skipped:
-        yield NewSamples([], np.empty((0, len(encoder.feature_names)), np.float32), {name: [] for name in keep}, skipped)
+        yield NewSamples(names, inputs, kept, [*rows.sentences, *(bad[row] for row in sorted(bad))], rows.count + len(bad))
+        rows.count = 0
+        rows.sentences.clear()
+    if rows.count:
+        empty = np.empty((0, len(encoder.feature_names)), np.float32)
+        yield NewSamples([], empty, {name: [] for name in keep}, rows.sentences, rows.count)
 
 
 def _names_given(path: Path, names: list[str], record: DataRecord) -> list[str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from highwaynet.base.errors import InputError
 from highwaynet.data.catalogue import CATALOGUE
-from highwaynet.data.column_report import notes_of, summary_of
+from highwaynet.data.column_report import ColumnReport, notes_of, report_of, summary_of
 from highwaynet.data.columns import recognise
 from highwaynet.data.division import Indices, Permutations, divide
 from highwaynet.data.formats import read_own
@@ -35,8 +35,8 @@ class Rows:
     test: Indices
 
 
-def describe_data(spec: DataSpec) -> tuple[DataRecord, dict[Part, dict[str, int]]]:
-    """Return the record of the data, and for each part the number of samples of each class; empty for regression.
+def describe_data(spec: DataSpec) -> tuple[DataRecord, dict[Part, dict[str, int]], list[ColumnReport]]:
+    """Return the record of the data, for each part the number of samples of each class (empty for regression), and a table's columns.
 
     Raises InputError if something is missing, damaged or does not fit together.
     """
@@ -51,7 +51,8 @@ def describe_data(spec: DataSpec) -> tuple[DataRecord, dict[Part, dict[str, int]
     parts["test"] = (targets if source.test is None else source.test.targets)[rows.test]
     names = record.class_names
     counts = {part: np.bincount(found, minlength=len(names)).tolist() for part, found in parts.items()} if names else {}
-    return record, {part: dict(zip(names, numbers, strict=True)) for part, numbers in counts.items()}
+    columns = report_of(source.whole, encoder, source.target_name, source.task, spec.ignore or ()) if encoder and source.whole else []
+    return record, {part: dict(zip(names, numbers, strict=True)) for part, numbers in counts.items()}, columns
 
 
 def read_source(spec: DataSpec, data: Any = None, known: DataRecord | None = None) -> Source:

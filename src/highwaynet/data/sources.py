@@ -42,6 +42,8 @@ class Source:
     full_scale: float = 1.0
     table: Table | None = None
     """The feature columns of a table; `samples` has no inputs then, because the encoding is learned from the training rows later."""
+    whole: Table | None = None
+    """The table with all its columns."""
     asked: str = ""
     """Of a table: what is to be predicted; `found` does not say it, because what is said of its columns comes between them."""
     column_names: tuple[str, ...] = ()
@@ -139,7 +141,8 @@ def source_of_table(spec: DataSpec, table: Table, place: object) -> Source:
         class_names=target.class_names,
         samples=samples,
         table=features,
-        asked=f"{_asked(target.task, target.class_names)}, target {name!r}",
+        whole=table,
+        asked=f"{_asked(target.task, target.class_names)}, target {name!r}{target.words}",
         target_name=name,
         label_kind=kind,
         column_names=tuple(column.name for column in table.columns) if spec.header is False else (),
@@ -195,7 +198,8 @@ def source_of_image_folder(spec: DataSpec, path: Path) -> Source:
         raise InputError("data.task = 'regression': a folder of class folders has classes, no numbers to predict; leave the task out")
     samples, names, skipped, form = read_image_folder(path, resize=spec.resize, colour=spec.colour or "auto", skip_bad=bool(spec.skip_bad))
     colours = "grey" if form.channels == 1 else "colour"
-    found = f"a folder of {len(samples):,} {colours} images of {form.height}×{form.width} pixels; {_asked('classification', names)}"
+    size = f"of {form.height}×{form.width} pixels" if spec.resize is None else f"resized to {form.height}×{form.width} pixels"
+    found = f"a folder of {len(samples):,} {colours} images {size}; {_asked('classification', names)}"
     found += f"; left out, because they cannot be read: {len(skipped)}" if skipped else ""
     return Source(found, "images", "classification", names, samples, full_scale=255.0)
 

@@ -3,11 +3,10 @@
 Messages count rows from 1, without the header.
 """
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from highwaynet.base.errors import HighwayError, InputError, unknown
 from highwaynet.base.text import either
 from highwaynet.data.cells import cell, decimal_points, number_in, plain_numbers, shown, too_large, written_form
+from highwaynet.data.number_forms import NumberForm, numbers_of
 from highwaynet.data.text_rows import checked_names, opened, text_rows
 
 MOST_BYTES = 2**30
@@ -39,6 +39,10 @@ class Column:
     """Whether its cells may have decimal commas, because another sign separates them."""
     fixed: bool = False
     """Whether the file says that its values are categories, even if all of them are numbers."""
+    form: NumberForm | None = None
+    """How the cells of a number column are read, if not as plain numbers."""
+    strays: dict[str, int] = field(default_factory=dict)
+    """Texts in a number column that count as gaps, and how many cells have each."""
 
     def missing(self) -> NDArray[np.bool_]:
         """Return a mask (rows,) of the missing values."""
@@ -50,17 +54,17 @@ class Column:
         return [written_form(value) for value in self.values] if cells is None else cells.tolist()
 
     def retyped(self) -> "Column":
-        """Return a category column as numbers if all its cells are; a text in rows that were not selected has made it a category column."""
+        """Return a category column as numbers if its cells are, by the rules of `numbers_of`.
+
+        When a file is read, a column is of numbers only if all its cells are plain numbers; here it may be one of some rows.
+        """
         if self.kind == "number" or self.fixed:
             return self
-        cells = decimal_points(self.values.tolist()) if self.commas else self.values
-        values = np.empty(len(cells))  # (rows,)
-        for row, text in enumerate(cells):
-            number = number_in(text)
-            if number is None or math.isinf(number):
-                return self
-            values[row] = number
-        return self if np.isnan(values).all() else replace(self, kind="number", values=values, texts=self.values)
+        cells = decimal_points(self.values.tolist()) if self.commas else self.values.tolist()
+        if (found := numbers_of(cells, commas=self.commas)) is None:
+            return self
+        values = np.array([found.numbers.get(text or "", np.nan) for text in cells], dtype=np.float64)  # (rows,)
+        return replace(self, kind="number", values=values, texts=self.values, form=found.form, strays=found.strays)
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,9 @@ def table_of(columns: Mapping[str, Sequence[Any]], source: str = "the table") ->
 def _column_of(values: Any, name: str, source: str) -> Column:
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iuf":
         return refuse_infinite(source, Column(name, "number", values.astype(np.float64)))
+    if not isinstance(values, np.ndarray) and all(value is None or type(value) is float for value in values) and any(values):
+        # Numbers that are not written anywhere: how the cells of a file are read does not concern them.
+        return refuse_infinite(source, Column(name, "number", np.array(values, dtype=np.float64)))
     return refuse_infinite(source, typed(name, [_text_of(value) for value in values]))
 
 

@@ -11,7 +11,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.base.text import either
 from highwaynet.data.cells import cell, plain_numbers
 from highwaynet.data.table_files import TABLE_READERS, Column, ParquetTable, Table, need_pyarrow, parquet_told, typed
-from highwaynet.data.text_rows import TextRows, opened, text_rows
+from highwaynet.data.text_rows import BadRows, TextRows, opened, text_rows
 
 ROWS = 4096
 """Rows of a piece; a multiple of the batch size, so that batches do not depend on the pieces."""
@@ -20,14 +20,14 @@ Choose = Callable[[list[str]], Sequence[tuple[str, str]]]
 """A function of the names in a file; returns which of its columns to read, each with the name that it gets."""
 
 
-def table_pieces(path: Path, choose: Choose, *, header: bool = True, bad: list[str] | None = None) -> Iterator[Table]:
+def table_pieces(path: Path, choose: Choose, *, header: bool = True, bad: BadRows | None = None) -> Iterator[Table]:
     """Read a table in pieces. Each column is what its cells in the piece are, with numbers that may be infinite.
 
     Args:
         path: The file; see `read_table`.
         choose: Chooses columns; it may raise InputError.
         header: Whether the first line has the column names; without it, they are column-1, column-2, …
-        bad: Gets a sentence for each row that cannot be read; by default, the first one raises InputError.
+        bad: Gets the rows that cannot be read; by default, the first one raises InputError.
 
     Raises:
         InputError: If the file cannot be read as a table, or has no rows.
@@ -41,11 +41,11 @@ def table_pieces(path: Path, choose: Choose, *, header: bool = True, bad: list[s
     for piece in pieces:
         empty = False
         yield piece
-    if empty and not bad:
+    if empty and not (bad and bad.count):
         raise InputError(f"{path} has columns, but no rows: add some")
 
 
-def _text_pieces(path: Path, choose: Choose, header: bool, bad: list[str] | None) -> Iterator[Table]:
+def _text_pieces(path: Path, choose: Choose, header: bool, bad: BadRows | None) -> Iterator[Table]:
     with text_rows(path, header=header) as text:
         chosen = choose(text.names)
         rows = text.checked(bad)

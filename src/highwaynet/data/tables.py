@@ -5,6 +5,7 @@ Messages count rows from 1, without the header.
 
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from shlex import quote
@@ -17,9 +18,10 @@ from pydantic import Field, ValidationError, field_validator
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
 from highwaynet.data.cells import NUMBER, number_in, shown, too_large, written_form
-from highwaynet.data.columns import ColumnKind, Reason, Recognised
+from highwaynet.data.columns import ColumnKind, Reason, Recognised, remarks_on
 from highwaynet.data.dates import DateForm, days_in
 from highwaynet.data.names import Task
+from highwaynet.data.number_forms import NumberForm, is_gap_word
 from highwaynet.data.table_files import Column, Table, read_table
 
 __all__ = ["Column", "Table", "TableEncoder", "TargetColumn", "read_table", "split_target"]
@@ -38,6 +40,8 @@ class TargetColumn:
     """In the order of their numbers; empty for regression."""
     values: NDArray[Any]
     """(rows,): int64 class numbers from 0, or float64 numbers."""
+    words: str = ""
+    """How its cells are read as numbers, in words that follow its name, if not as plain ones."""
 
 
 def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, TargetColumn]:
@@ -47,6 +51,8 @@ def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, T
     """
     column, rest = table.column(target), table.without(target)
     where = f"{table.source}: the target {shown(target)}"
+    if task != "classification":
+        column = _as_numbers(column, task, where)
     if (gaps := column.missing()).any():
         raise InputError(f"{where} is missing in {gaps.sum():,} of {table.rows:,} rows, first in row {gaps.argmax() + 1}; remove them")
     if task == "classification" or (task is None and (column.kind == "category" or _few_whole_numbers(column.values))):
@@ -59,7 +65,24 @@ def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, T
         raise InputError(f"{where} has texts like {shown(text)}, which are not numbers: choose the task classification")
     if (large := np.abs(column.values) > np.finfo(np.float32).max).any():
         raise InputError(f"{where} is too large in row {large.argmax() + 1} ({column.values[large.argmax()]:g}): give it in another unit")
-    return rest, TargetColumn(target, "regression", (), column.values)
+    return rest, TargetColumn(target, "regression", (), column.values, f", read as numbers: {column.form.words}" if column.form else "")
+
+
+def _as_numbers(column: Column, task: Task | None, where: str) -> Column:
+    """Return the target as numbers if it is written like those (`numbers_of`), and is not rather classes.
+
+    Raises:
+        InputError: If it has many numbers, and a few texts, which may be mistakes.
+    """
+    read = column.retyped()
+    if (read.form is None and not read.strays) or (task is None and _few_whole_numbers(read.values[~np.isnan(read.values)])):
+        return column
+    if read.strays:
+        row = column.written().index(next(iter(read.strays))) + 1
+        count = sum(read.strays.values())
+        what = f"{count:,} {'text' if count == 1 else 'texts'} among numbers, first {shown(column.written()[row - 1] or '')} in row {row}"
+        raise InputError(f"{where} has {what}: correct or remove these rows, or choose the task classification")
+    return read
 
 
 def _few_whole_numbers(values: NDArray[np.float64]) -> bool:
@@ -83,10 +106,19 @@ class _NumberRule(Spec):
     mean: float
     std: Annotated[float, Field(gt=0)]
     gaps: bool
+    written: NumberForm | None = None
+    """How cells are read, if not as plain numbers."""
+    strays: dict[str, int] = Field(default_factory=dict)
+    """Texts that count as gaps, with the number of training cells that have each."""
 
     @property
     def features(self) -> list[str]:
         return [self.name] + [f"{self.name} is missing"] * self.gaps
+
+    def number_in(self, text: str, *, commas: bool) -> float | None:
+        """Return the number in a cell, NaN if it counts as a gap, None if it is none."""
+        number = number_in(text, commas=commas) if self.written is None else self.written.number_in(text)
+        return math.nan if number is None and (text in self.strays or is_gap_word(text)) else number
 
 
 class _CategoryRule(Spec):
@@ -115,10 +147,17 @@ class _DateRule(Spec):
     mean: float
     std: Annotated[float, Field(gt=0)]
     gaps: bool
+    strays: dict[str, int] = Field(default_factory=dict)
+    """As for numbers."""
 
     @property
     def features(self) -> list[str]:
         return [self.name] + [f"{self.name} is missing"] * self.gaps
+
+    def number_in(self, text: str, *, commas: bool) -> float | None:
+        """Return the days in a cell, NaN if it counts as a gap, None if it is no date; `commas` does not matter."""
+        days = days_in(text, self.form)
+        return math.nan if days is None and is_gap_word(text) else days
 
 
 ColumnRule = _NumberRule | _CategoryRule | _DateRule
@@ -135,6 +174,7 @@ class LeftOut(Spec):
 class _Rules(Spec):
     columns: Annotated[tuple[Annotated[ColumnRule, Field(discriminator="kind")], ...], Field(min_length=1)]
     left_out: tuple[LeftOut, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,6 +190,8 @@ class TableEncoder:
 
     rules: tuple[ColumnRule, ...]
     left_out: tuple[LeftOut, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """Sentences about columns that may mislead."""
 
     @classmethod
     def fit(cls, train: Table, found: Sequence[Recognised] | None = None, weights: NDArray[np.float64] | None = None) -> "TableEncoder":
@@ -176,7 +218,7 @@ class TableEncoder:
             raise InputError(
                 f"{train.source}: no column is left to predict from, without {why}; name columns to use with data.use or --use"
             )
-        return cls(tuple(rules), left_out)
+        return cls(tuple(rules), left_out, remarks_on(found))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -229,10 +271,11 @@ class TableEncoder:
         found = []
         for rule in self.rules:
             column = table.column(rule.name)
-            if isinstance(rule, _CategoryRule) or (column.kind == "number" and rule.kind == "number"):
+            if isinstance(rule, _CategoryRule) or (column.kind == "number" and rule.kind == "number" and rule.written is None):
                 continue
             _, wrong = _numbers(rule, column)
-            if count := int(wrong.sum()):
+            words = [text is not None and text not in rule.strays and is_gap_word(text) for text in column.written()]
+            if count := int((wrong := wrong | np.array(words, dtype=np.bool_)).sum()):
                 first = f"first {shown(column.written()[wrong.argmax()] or '')} in row {wrong.argmax() + 1}"
                 what = f"is not a {rule.kind}" if count == 1 else f"are not {rule.kind}s"
                 found.append(
@@ -243,8 +286,10 @@ class TableEncoder:
 
     def to_json(self) -> dict[str, Any]:
         """Return the rules as values for JSON, which keeps floats exactly."""
-        unused = set() if self.left_out else {"left_out"}
-        return _Rules(columns=self.rules, left_out=self.left_out).model_dump(mode="json", exclude=unused)
+        unused = {name for name in ("left_out", "remarks") if not getattr(self, name)}
+        rules = _Rules(columns=self.rules, left_out=self.left_out, remarks=self.remarks).model_dump(mode="json", exclude=unused)
+        rules["columns"] = [{name: value for name, value in rule.items() if value not in (None, {})} for rule in rules["columns"]]
+        return rules
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "TableEncoder":
@@ -261,26 +306,29 @@ class TableEncoder:
         names = [column.name for column in (*stored.columns, *stored.left_out)]
         if len(set(names)) < len(names):
             raise InputError(damaged.format("two columns have the same name"))
-        return cls(stored.columns, stored.left_out)
+        return cls(stored.columns, stored.left_out, stored.remarks)
 
 
 def _fitted(column: Column, seen: Recognised, source: str, weights: NDArray[np.float64] | None) -> ColumnRule:
-    where, present = f"{source}: the column {shown(column.name)}", column.values[~column.missing()]
-    gaps = len(present) < len(column.values)
+    where, there = f"{source}: the column {shown(column.name)}", ~column.missing()
+    present, strays = column.values[there], column.strays
     if column.kind == "category" and seen.form is None:
         categories = sorted(set(present))
         if len(categories) > MOST_CATEGORIES:
             odd = next((text for text in categories if not NUMBER.fullmatch(text)), categories[0])
             advice = f"leave it out with --ignore {quote(column.name)}, or correct it if it should be numbers only"
             raise InputError(f"{where} has {len(categories):,} categories like {shown(odd)}, the limit is {MOST_CATEGORIES:,}: {advice}")
-        return _CategoryRule(name=column.name, categories=tuple(categories), gaps=gaps)
+        return _CategoryRule(name=column.name, categories=tuple(categories), gaps=not there.all())
     if seen.form is not None:
-        present = np.array([days_in(text, seen.form) for text in present], dtype=np.float64)
+        strays = dict(Counter(text for text in present if is_gap_word(text)))
+        days = np.array([np.nan if text in strays else days_in(text, seen.form) for text in present], dtype=np.float64)
+        there[there], present = ~np.isnan(days), days[~np.isnan(days)]
+    gaps = not there.all()
     with np.errstate(over="ignore", invalid="ignore"):
         if weights is None:
             mean, std = float(present.mean()), float(present.std()) or 1.0
         else:
-            counts = weights[~column.missing()]
+            counts = weights[there]
             mean = float(np.average(present, weights=counts))
             std = math.sqrt(np.average((present - mean) ** 2, weights=counts)) or 1.0
     if present.min() == present.max():  # with rounding, the deviation of equal values may not be 0
@@ -288,25 +336,21 @@ def _fitted(column: Column, seen: Recognised, source: str, weights: NDArray[np.f
     if not math.isfinite(std):
         raise InputError(f"{where} has values too large to standardise ({np.abs(present).max():g}): give it in another unit")
     if seen.form is not None:
-        return _DateRule(name=column.name, form=seen.form, assumed=seen.assumed, mean=mean, std=std, gaps=gaps)
-    return _NumberRule(name=column.name, mean=mean, std=std, gaps=gaps)
+        return _DateRule(name=column.name, form=seen.form, assumed=seen.assumed, mean=mean, std=std, gaps=gaps, strays=strays)
+    return _NumberRule(name=column.name, mean=mean, std=std, gaps=gaps, written=column.form, strays=strays)
 
 
 def _numbers(rule: _NumberRule | _DateRule, column: Column) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the values of a column (rows,), NaN for gaps and for cells that are no numbers or dates, and a mask of the latter."""
-    values, wrong = column.values, np.zeros(len(column.values), np.bool_)
-    if isinstance(rule, _NumberRule) and column.kind == "number":
-        return values, wrong
-    values = np.full(len(column.values), np.nan)
-    for row, text in enumerate(column.written()):
-        if text is None:
-            continue
-        number = days_in(text, rule.form) if isinstance(rule, _DateRule) else number_in(text, commas=column.commas)
-        if number is None or math.isinf(number):
-            wrong[row] = True
-        else:
-            values[row] = number
-    return values, wrong
+    cells = None if isinstance(rule, _NumberRule) and column.kind == "number" else column.written()
+    if isinstance(rule, _NumberRule) and rule.written is not None and column.texts is not None:
+        cells = column.texts.tolist()  # what is a plain number for a file may be another one by the rule: 1.234
+    if cells is None:
+        return column.values, np.zeros(len(column.values), np.bool_)
+    known = {text: rule.number_in(text, commas=column.commas) for text in set(cells) if text is not None}
+    unusable = {text for text, number in known.items() if number is None or math.isinf(number)}
+    values = np.array([np.nan if text is None or text in unusable else known[text] for text in cells], dtype=np.float64)
+    return values, np.array([text in unusable for text in cells], dtype=np.bool_)
 
 
 def _unexpected(rule: _NumberRule | _DateRule, column: Column, row: int, value: float, where: str) -> str:
@@ -317,6 +361,7 @@ def _unexpected(rule: _NumberRule | _DateRule, column: Column, row: int, value: 
     if not math.isnan(value):
         return f"{where}: {value:g} is too far from the training data"
     form = f", {rule.form}" if isinstance(rule, _DateRule) and rule.form != "time" else ""
+    form = f" ({rule.written.words})" if isinstance(rule, _NumberRule) and rule.written is not None else form
     return f"{where}: {shown(cell)} where the training data had {rule.kind}s{form}"
 
 

@@ -11,7 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
@@ -23,8 +23,23 @@ from highwaynet.data.delimiters import delimiter_of
 
 MOST_CHARACTERS = 2**24  # in a line
 MOST_COLUMNS = 10_000
+MOST_SENTENCES = 100
 START_BYTES = 2**20 + 1
 """The delimiter is found from this many bytes."""
+
+
+@dataclass
+class BadRows:
+    """Rows that cannot be read: how many, and sentences about the first ones; there may be more than fit into memory."""
+
+    count: int = 0
+    sentences: list[str] = field(default_factory=list)
+
+    def add(self, sentence: str) -> None:
+        """Count a row."""
+        self.count += 1
+        if len(self.sentences) < MOST_SENTENCES:
+            self.sentences.append(sentence)
 
 
 @dataclass
@@ -40,11 +55,11 @@ class TextRows:
     first: str
     """What the first line is, in messages."""
 
-    def checked(self, bad: list[str] | None = None) -> Iterator[tuple[int, list[str]]]:
+    def checked(self, bad: BadRows | None = None) -> Iterator[tuple[int, list[str]]]:
         """Yield the number of each row and its fields.
 
         Args:
-            bad: Gets a sentence for each row with another number of fields, which is left out.
+            bad: Gets the rows with another number of fields, which are left out.
 
         Raises:
             InputError: For the first such row, if `bad` is None.
@@ -57,7 +72,7 @@ class TextRows:
             sentence = f"{self.path}, row {number}: {len(fields)} fields, but the {self.first} has {width}"
             if bad is None:
                 raise InputError(f"{sentence}; correct the row")
-            bad.append(sentence)
+            bad.add(sentence)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def _rows(encoder: TableEncoder, count: int, random: np.random.Generator) -> Mad
             continue
         values = random.normal(rule.mean, rule.std, count)
         if rule.kind == "date":
-            written, values = _dates(values, time=rule.form == "time")
+            written, values = _months(values) if rule.form == "month" else _dates(values, time=rule.form == "time")
             written[gaps] = None
             columns.append(Column(rule.name, "category", written))
         values[gaps] = np.nan
@@ -74,9 +74,16 @@ def _rows(encoder: TableEncoder, count: int, random: np.random.Generator) -> Mad
 
 
 def _dates(days: NDArray[np.float64], *, time: bool) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return days as cells of a table, to the minute, and the same days as numbers; every form but time accepts the year first."""
+    """Return days as cells of a table, to the minute, and the same days as numbers; all forms but month and time read the year first."""
     latest = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH).days
     minutes = np.round(days * 1440) % 1440 if time else np.round(days.clip(-700_000, latest) * 1440)
     moments = [EPOCH + timedelta(minutes=float(number)) for number in minutes]
     cells = [f"{moment:%H:%M}" if time else f"{moment.year:04}-{moment:%m-%d %H:%M}" for moment in moments]
     return np.array(cells, dtype=object), minutes / 1440
+
+
+def _months(days: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return the months of days as cells of a table, and their first days as numbers."""
+    firsts = [(EPOCH + timedelta(days=round(number))).replace(day=1) for number in days.clip(-700_000, 2_900_000).tolist()]
+    cells = [f"{first.year:04}-{first:%m}" for first in firsts]
+    return np.array(cells, dtype=object), np.array([float((first - EPOCH).days) for first in firsts])

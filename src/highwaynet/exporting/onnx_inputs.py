@@ -157,8 +157,8 @@ def category_places(rule: Any) -> dict[str, int]:
 
 WRITERS: dict[str, Callable[[list[Any], OnnxGraph], list[Block]]] = {"number": _write_numbers, "category": _write_categories}
 KINDS: dict[str, tuple[str, set[str]]] = {
-    "number": ("number", {"kind", "name", "mean", "std", "gaps"}),
-    "date": ("number", {"kind", "name", "form", "assumed", "mean", "std", "gaps"}),
+    "number": ("number", {"kind", "name", "mean", "std", "gaps", "written", "strays"}),
+    "date": ("number", {"kind", "name", "form", "assumed", "mean", "std", "gaps", "strays"}),
     "category": ("category", {"kind", "name", "categories", "gaps"}),
 }
 """By kind of rule: which function writes it, and the fields of rules that this function knows; a rule with other fields is refused."""

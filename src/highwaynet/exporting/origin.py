@@ -71,6 +71,8 @@ class Export:
             return "category, int64 (batch): its place in `categories`; −1 is a gap, −2 an unknown category"
         if rule.kind == "date" and rule.form == "time":
             return "time of day, float64 (batch): as a fraction of a day; NaN is a gap"
+        if rule.kind == "number" and rule.written is not None:
+            return f"number, float64 (batch), a plain one: {rule.written.words}; NaN is a gap"
         phrases = {
             "number": "number, float64 (batch); NaN is a gap",
             "date": "date, float64 (batch): days since 1970-01-01, in UTC; NaN is a gap",

@@ -73,8 +73,8 @@ def _category(rule: Any, codes: Tensor) -> Tensor:
 
 
 RULES: dict[str, tuple[Callable[[Any, Tensor], Tensor], set[str]]] = {
-    "number": (_number, {"kind", "name", "mean", "std", "gaps"}),
-    "date": (_number, {"kind", "name", "form", "assumed", "mean", "std", "gaps"}),
+    "number": (_number, {"kind", "name", "mean", "std", "gaps", "written", "strays"}),
+    "date": (_number, {"kind", "name", "form", "assumed", "mean", "std", "gaps", "strays"}),
     "category": (_category, {"kind", "name", "categories", "gaps"}),
 }
 """By kind of rule: the function that encodes its column, and the fields of rules that it knows."""

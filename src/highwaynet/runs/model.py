@@ -46,7 +46,9 @@ class Predictions:
     kept: dict[str, list[str | None]]
     """Cells that were carried over, by column; None for gaps."""
     skipped: list[str]
-    """A sentence for each sample that was left out since the piece before."""
+    """Sentences about samples that were left out since the piece before; the first ones if there are very many."""
+    skipped_count: int
+    """Number of samples that were left out since the piece before."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,7 @@ class TrainedModel:
         for piece in new_samples(paths, self.data, keep=keep, skip_bad=skip_bad):
             outputs = self._outputs(as_tensor(piece.inputs))
             shares = outputs.softmax(1).numpy() if self.data.task == "classification" else None
-            yield Predictions(piece.names, self._answers(outputs), shares, piece.kept, piece.skipped)
+            yield Predictions(piece.names, self._answers(outputs), shares, piece.kept, piece.skipped, piece.skipped_count)
 
     def _answers(self, outputs: Tensor) -> NDArray[Any]:
         if self.data.task == "classification":

@@ -25,6 +25,9 @@ EPOCHS = (15, 100)
 FEW = 3_000
 """With fewer images, a convolutional network gets dropout and label smoothing."""
 SMOOTHING = 0.1
+FEWER_LAYERS = {"highway-a": "highway-a-8"}
+FEWEST = 400
+"""With fewer images than this, a network with fewer layers is chosen if there is one; from `benchmarks/few_images.py`."""
 TABLE = "table"
 """The recipe for tables and arrays of features; the numbers below were chosen by `benchmarks/table_study.py`."""
 TABLE_NETWORK: dict[str, Any] = {"depth": 4, "width": 64, "activation": "relu"}
@@ -111,8 +114,10 @@ def _for_images(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
     if "name" not in given["network"] and not is_dense:
         longer = max(height, width)
         name = next((name for most, name in IMAGE_NETWORKS.items() if longer <= most), LARGE_IMAGES)
-        chosen["network"] = {"name": name}
         why = f"a convolutional highway network for images of about {height}×{width}"
+        if seen.samples < FEWEST and name in FEWER_LAYERS:
+            name, why = FEWER_LAYERS[name], f"{why}, with {PRESETS[FEWER_LAYERS[name]].layers} layers because there are few"
+        chosen["network"] = {"name": name}
         notes.append(f"network {name}: {why}; choose another with --network")
     training = given["training"]
     if not is_dense and "recipe" not in training:
@@ -145,7 +150,7 @@ def _augmentation(chosen: dict[str, Any], given: Mapping[str, Any], seen: Glance
     chosen["mirror"] = not seen.grey and not _has_direction(seen.classes)
     if not chosen["crop"] and not chosen["mirror"]:
         return []
-    shifts = f"shifts of up to {chosen['crop']} pixels"
+    shifts = f"shifts of up to {chosen['crop']} pixel{'' if chosen['crop'] == 1 else 's'}"
     if chosen["mirror"]:
         return [f"augmentation: {shifts} and mirroring; if a mirrored image is wrong for your classes, --set training.mirror=false"]
     why = "grey images may be characters" if seen.grey else "the names of the classes are directions or characters"

@@ -103,7 +103,8 @@ class TrainingSpec(Spec):
 
     class_weight: Literal["balanced"] | Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(strict=False)] | None = None
     """Classification: balanced weights the loss of each sample by n / (classes · n_class), counted over the training samples, so that all
-    classes count alike; numbers are the weights of the classes, in order. Losses in the history are without it."""
+    classes count alike; numbers are the weights of the classes, in order. Losses in the history are without it; the best epoch is
+    chosen by the validation loss with it."""
 
     weight_average: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Keep an exponential moving average of the weights, updated after every step: this share of the average stays, for instance 0.999.

@@ -155,5 +155,13 @@ class Care:
     def say(self, sentence: str) -> None:
         """Pass a note to the watcher and write it to the log of the run."""
         self._watcher.note(sentence)
+        self._log(sentence)
+
+    def conclude(self, sentence: str) -> None:
+        """Pass a sentence about the trained network to the watcher and write it to the log of the run."""
+        self._watcher.verdict(sentence)
+        self._log(sentence)
+
+    def _log(self, sentence: str) -> None:
         if self._fitting.world.leads:
             self._fitting.run.log(sentence)

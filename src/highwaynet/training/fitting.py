@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel
 from highwaynet.base.randomness import generator_for, seed_for
 from highwaynet.base.share import Share
 from highwaynet.data.augmentation import Augmentation
-from highwaynet.data.dataset import Augment
+from highwaynet.data.dataset import Augment, Split
 from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.recomputation import recompute
 from highwaynet.training.computing import computing_for
@@ -92,6 +93,13 @@ class Fitting:
             return share.weight
         mine = self._class_weight[targets].sum() if share.weight else self._class_weight.new_zeros(())
         return float(self.world.size * mine / self.world.total(mine))
+
+    def weighted_by_class(self, split: Split | None) -> Split | None:
+        """Return a split whose samples have the weights of their classes; None if classes have none, or without a split."""
+        if split is None or self._class_weight is None:
+            return None
+        weights = self._class_weight.double().cpu()[split.targets]
+        return replace(split, weights=weights if split.weights is None else weights * split.weights)
 
     def batches(self, epoch: int, *, first: int = 0, whole: bool = False) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
         """Iterate over this process's shares of an epoch's batches, from number `first` on; with `whole`, over whole batches.

@@ -12,7 +12,7 @@ from highwaynet.base.memory import keep_freed_memory
 from highwaynet.networks.network import Network
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.replacing import earlier_runs
-from highwaynet.runs.run_records import EpochRecord, TimingRecord
+from highwaynet.runs.run_records import EpochRecord, Score, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec
 from highwaynet.runs.stages import stages_of
 from highwaynet.training.care import Care
@@ -159,7 +159,15 @@ def fit(fitting: Fitting, care: Care, watcher: Watcher, interruption: Interrupti
             care.rewind(error)
     fitting.saver.finish()
     if note := no_better_than_guessing(fitting):
-        care.say(note)
+        care.conclude(note)
+
+
+def _judged(fitting: Fitting, score: Score) -> float:
+    """Return the loss by which the best epoch is chosen: with class weights that of the validation samples, weighted as in training."""
+    weighted = fitting.weighted_by_class(fitting.data.validation)
+    if weighted is None:
+        return score.loss
+    return evaluate(fitting.state.measured_network, weighted, fitting.world, fitting.objective).loss
 
 
 def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
@@ -211,7 +219,7 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
     timing = TimingRecord(epoch=number, seconds=seconds, samples_per_second=len(fitting.data.train) / seconds)
     if world.leads:
         fitting.run.add_epoch(line, timing)
-    state.end_epoch((validated or trained).loss, keep_best=validated is not None)
+    state.end_epoch(_judged(fitting, validated or trained), keep_best=validated is not None)
     watcher.epoch(line, timing)
     if number < fitting.training.epochs:
         care.pause(epoch_ended=True)

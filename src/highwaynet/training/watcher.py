@@ -22,6 +22,10 @@ class Watcher:
     def note(self, sentence: str) -> None:
         """Called with a sentence for the user, for instance after a rewind."""
 
+    def verdict(self, sentence: str) -> None:
+        """Called with a sentence about the trained network that should not be overlooked; by default it is a note."""
+        self.note(sentence)
+
     def close(self) -> None:
         """Called when the run ends, also after an error."""
 
@@ -56,3 +60,8 @@ class Watchers(Watcher):
         """Call `note` of all watchers."""
         for watcher in self._watchers:
             watcher.note(sentence)
+
+    def verdict(self, sentence: str) -> None:
+        """Call `verdict` of all watchers."""
+        for watcher in self._watchers:
+            watcher.verdict(sentence)
