@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from highwaynet.networks.members import Members
 from highwaynet.networks.network import Network
 from highwaynet.runs.optimisers import OPTIMISERS
 from highwaynet.runs.training_spec import TrainingSpec
@@ -15,12 +16,12 @@ ParameterKind = Literal["weight", "bias", "head"]
 
 
 def parameter_kinds(network: Network) -> dict[str, ParameterKind]:
-    """Return the kind of each parameter by name. Scale and shift of batch norm count as biases, and so does the last layer's bias."""
+    """Return the kind of each parameter by name. Scale and shift of batch norm, factors of members and the last layer's bias count as biases."""
     kinds: dict[str, ParameterKind] = {}
     for place, module in network.named_modules():
         for name, _ in module.named_parameters(recurse=False):
             full = f"{place}.{name}" if place else name
-            if name == "bias" or isinstance(module, _BatchNorm):
+            if name == "bias" or isinstance(module, _BatchNorm | Members):
                 kinds[full] = "bias"
             else:
                 kinds[full] = "head" if full.startswith(f"{network.head_name}.") else "weight"
