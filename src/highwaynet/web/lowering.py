@@ -135,7 +135,12 @@ def _for_members(module: nn.Module, shape: Sequence[int], weights: Weights) -> S
         case nn.Linear():  # an affine map in place of removed layers
             return each | {"op": "conv", "act": "identity", "affine": True} | _added(weights, module.weight, module.bias)
         case MemberJoin():
-            return {"op": "members", "in": list(shape), "out": [math.prod(shape)], "factors": weights.add(torch.full(shape, 1 / module.count))}
+            return {
+                "op": "members",
+                "in": list(shape),
+                "out": [math.prod(shape)],
+                "factors": weights.add(torch.full(shape, 1 / module.count)),
+            }
     return None
 
 
