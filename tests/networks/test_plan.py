@@ -104,6 +104,8 @@ def test_tables_come_from_plans() -> None:
         ({"family": "recurrent"}, "is damaged"),
         ({"family": "convolutional"}, "a convolutional network cannot have a part 'dense-stack'"),
         ({"parts": []}, "a network needs exactly one part with head = true"),
+        ({"parts": [{"part": "dense", "units": 2, "head": True}, {"part": "members", "count": 2}]}, "members are the first part"),
+        ({"parts": [{"part": "members", "count": 1}, {"part": "dense", "units": 2, "head": True}]}, "is damaged"),
         ({"parts": [{"part": "conv", "channels": 3, "pieces": 2, "head": True}]}, "a maxout convolution has no stride"),
         ({"schema_version": 9}, "was written by a newer version of highwaynet (schema_version = 9, this one reads 1)"),
     ],

@@ -99,7 +99,8 @@ class DenseNetwork(Network):
         """Compute the outputs of each member, (batch, members, outputs); of a usual network, (batch, 1, outputs)."""
         states = self.head_dropout(self.stack(self._entered(x)))  # (batch, members, width), or (batch, width)
         if self.members is None:
-            return self.head(states).unsqueeze(1)
+            outputs: Tensor = self.head(states)
+            return outputs.unsqueeze(1)
         weights = self.head.weight.unflatten(1, (self.members.count, -1))  # (outputs, members, width)
         return torch.einsum("bmw,omw->bmo", states, weights) + self.head.bias
 

@@ -1,5 +1,7 @@
-"""Members: several networks in one that share all weights but the factors of their inputs and the last layer (BatchEnsemble, Wen et al.
-2020; TabM, Gorishniy et al. 2024, https://arxiv.org/abs/2410.24210). Each learns on its own; the answer is the mean of their answers.
+"""Members: several networks in one that share all weights but the factors of their inputs and the last layer.
+
+Each learns on its own; the answer is the mean of their answers. After BatchEnsemble (Wen et al. 2020, https://arxiv.org/abs/2002.06715) and
+TabM (Gorishniy et al. 2024, https://arxiv.org/abs/2410.24210).
 """
 
 import torch

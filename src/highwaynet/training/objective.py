@@ -230,7 +230,7 @@ def _for_members(objective: Objective, network: Any, batch: Batch) -> BatchLoss:
     count = outputs.shape[1]
     weights = None if batch.weights is None else batch.weights.repeat_interleave(count)
     targets = batch.targets.repeat_interleave(count, dim=0)
-    found = objective(lambda x: x, Batch(outputs.flatten(0, 1), targets, batch.progress, weights))
+    found: BatchLoss = objective(lambda x: x, Batch(outputs.flatten(0, 1), targets, batch.progress, weights))
     return found._replace(outputs=outputs.detach().mean(1))
 
 

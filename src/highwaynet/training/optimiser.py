@@ -16,7 +16,7 @@ ParameterKind = Literal["weight", "bias", "head"]
 
 
 def parameter_kinds(network: Network) -> dict[str, ParameterKind]:
-    """Return the kind of each parameter by name. Scale and shift of batch norm, factors of members and the last layer's bias count as biases."""
+    """Return the kind of each parameter by name. All of batch norm, factors of members and the last bias count as biases."""
     kinds: dict[str, ParameterKind] = {}
     for place, module in network.named_modules():
         for name, _ in module.named_parameters(recurse=False):

@@ -67,7 +67,8 @@ def lowered(network: Network, weights: Weights) -> list[StepValues]:
         module = piece.module
         if isinstance(module, Dropout | nn.Flatten) or type(module).__name__ == "_Start":
             continue
-        step = _step(module, shape, weights) if len(shape) == 1 or images else _for_members(module, shape, weights)
+        for_members = isinstance(module, Members) or (len(shape) == 3 and not images)
+        step = (_for_members if for_members else _step)(module, shape, weights)
         if step is None:
             raise InputError(f"the page cannot compute {piece.label} of {network.plan.name}: its engine does not know such layers")
         step["head"] = module is head or head in module.children()
@@ -117,13 +118,11 @@ def _step(module: nn.Module, shape: Sequence[int], weights: Weights) -> StepValu
             step = {"op": "pool", "in": list(shape), "out": list(after), "kind": kind, "size": module.kernel_size, "stride": module.stride}
         case GlobalAverage():
             step = {"op": "mean", "in": list(shape), "out": [shape[0]]}
-        case Members():
-            step = {"op": "members", "in": list(shape), "out": [shape[0], module.count, 1], "factors": weights.add(module.factors)}
     return step
 
 
 def _for_members(module: nn.Module, shape: Sequence[int], weights: Weights) -> StepValues | None:
-    """Return the step of a module behind members; None for one that has no form for maps."""
+    """Return the step of members, or of a module behind them; None for one that has no form for maps."""
     each: StepValues = {"in": list(shape), "out": list(shape), "kernel": 1, "stride": 1, "pad": 0, "pieces": 1}
     match module:
         case DensePlain():
@@ -134,13 +133,11 @@ def _for_members(module: nn.Module, shape: Sequence[int], weights: Weights) -> S
             return each | own | _added(weights, module.weight[0], module.bias[0])
         case nn.Linear():  # an affine map in place of removed layers
             return each | {"op": "conv", "act": "identity", "affine": True} | _added(weights, module.weight, module.bias)
+        case Members():
+            return {"op": "members", "in": list(shape), "out": [shape[0], module.count, 1], "factors": weights.add(module.factors)}
         case MemberJoin():
-            return {
-                "op": "members",
-                "in": list(shape),
-                "out": [math.prod(shape)],
-                "factors": weights.add(torch.full(shape, 1 / module.count)),
-            }
+            factors = torch.full((math.prod(shape),), 1 / module.count)
+            return {"op": "members", "in": list(shape), "out": [len(factors)], "factors": weights.add(factors)}
     return None
 
 
