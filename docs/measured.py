@@ -212,6 +212,17 @@ def table_study() -> str:
     return table(["change", "error", "better in"], rows)
 
 
+def member_study() -> str:
+    """What members and other budgets change."""
+    record = json.loads((RESULTS / "member-study.json").read_text())
+    rows = []
+    for one in record["changes"]:
+        if one["change"] != "start":
+            sizes = [f"{one[size]['error_percent']:+.1f} ± {one[size]['standard_error']:.1f} %" for size in ("medium", "small")]
+            rows.append([one["change"], *sizes, f"{one['all']['error_percent']:+.1f} %", f"{one['all']['better']} of {one['all']['of']}"])
+    return table(["change", "16 medium tables", "15 small tables", "all", "better in"], rows)
+
+
 def two_runtimes() -> str:
     """A training step beside scikit-learn's OpenMP runtime."""
     record = json.loads((RESULTS / "two-runtimes.json").read_text())
@@ -235,6 +246,7 @@ TABLES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "table-times": ("ESTIMATOR.md", "tables.json", table_times),
     "table-ranks": ("ESTIMATOR.md", "tables.json", table_ranks),
     "table-study": ("ESTIMATOR.md", "table-study.json", table_study),
+    "member-study": ("ESTIMATOR.md", "member-study.json", member_study),
     "two-runtimes": ("ESTIMATOR.md", "two-runtimes.json", two_runtimes),
 }
 """By mark: page, record, and the function that makes the table."""

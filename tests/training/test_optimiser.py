@@ -151,7 +151,9 @@ def test_shared_counters_of_adamw_are_torchs() -> None:
         for network in networks:
             for place, parameter in enumerate(network.parameters()):
                 missing = step == 4 and place == 1
-                parameter.grad = None if missing else torch.randn(parameter.shape, generator=torch.Generator().manual_seed(10 * step + place))
+                parameter.grad = (
+                    None if missing else torch.randn(parameter.shape, generator=torch.Generator().manual_seed(10 * step + place))
+                )
         set_learning_rate(mine, 0.01)
         mine.step()
         theirs.step()

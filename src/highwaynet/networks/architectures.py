@@ -14,7 +14,7 @@ from highwaynet.networks.plan import (
     DropoutPart,
     GlobalPool,
     HighwayConv,
-    Members,
+    MembersPart,
     Plan,
     PlanPart,
     Pooling,
@@ -35,7 +35,7 @@ def _dense(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     drop = _dropouts(spec)
     gates: dict[str, Any] = {name: value for name, value in _gates(spec).items() if name in spec.preset.settings}
     stack = DenseStack(spec.kind, spec.depth - 1, **_own(spec), **gates)
-    members = [Members(spec.members)] if spec.members is not None and spec.members > 1 else []
+    members = [MembersPart(spec.members)] if spec.members is not None and spec.members > 1 else []
     return [*members, _dense_layer(spec, spec.width or 1), next(drop), stack, next(drop), _head(outputs)]
 
 

@@ -22,8 +22,7 @@ from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.networks.affine import AnyStack, MixedStack, affine_map
 from highwaynet.networks.members import MemberJoin, Members
 from highwaynet.networks.network import Network
-from highwaynet.networks.plan import Affine, Dense, DenseStack, DropoutPart, Plan, PlanPart
-from highwaynet.networks.plan import Members as MembersPart
+from highwaynet.networks.plan import Affine, Dense, DenseStack, DropoutPart, MembersPart, Plan, PlanPart
 
 _STACKS = (DenseHighway, DensePlain, DenseResidual)
 

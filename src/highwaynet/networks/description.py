@@ -15,7 +15,7 @@ from highwaynet.networks.plan import (
     DenseStack,
     DropoutPart,
     HighwayConv,
-    Members,
+    MembersPart,
     Plan,
     PlanPart,
     Pooling,
@@ -130,7 +130,7 @@ def _row(part: PlanPart, before: Shape, after: Shape, plan: Plan) -> LayerRow:
         case Affine():
             weights = before[0] ** 2
             row = LayerRow(1, "affine map", after, weights + before[0], weights * pixels)
-        case Members(count=count):
+        case MembersPart(count=count):
             row = LayerRow(0, f"{count} members", after, count * prod(before), count * prod(before))
         case Companion(outputs=outputs):
             row = LayerRow(0, "companion (training)", (outputs,), (before[0] + 1) * outputs, 0)

@@ -158,7 +158,7 @@ class Companion:
 
 
 @dataclass(frozen=True)
-class Members:
+class MembersPart:
     """Several dense networks in one: they share all weights but factors of the inputs and the head, and the outputs are their means."""
 
     __pydantic_config__ = _CONFIG
@@ -167,7 +167,7 @@ class Members:
     part: Literal["members"] = "members"
 
 
-PlanPart = Conv | HighwayConv | ResidualBlock | Pooling | GlobalPool | DropoutPart | Dense | DenseStack | Affine | Companion | Members
+PlanPart = Conv | HighwayConv | ResidualBlock | Pooling | GlobalPool | DropoutPart | Dense | DenseStack | Affine | Companion | MembersPart
 
 
 class Plan(Spec):
@@ -197,7 +197,7 @@ class Plan(Spec):
                 raise ValueError("a maxout convolution has no stride, batch norm or activation")
             if isinstance(part, Dense) and part.pieces > 1 and (part.activation != "identity" or part.head):
                 raise ValueError("a maxout layer has no activation and cannot be the head")
-            if isinstance(part, Members) and (self.family != "dense" or part is not self.parts[0]):
+            if isinstance(part, MembersPart) and (self.family != "dense" or part is not self.parts[0]):
                 raise ValueError("members are the first part of a dense network")
         stacks = [part for part in self.parts if isinstance(part, DenseStack | Affine)]
         if len(stacks) > 1 and any(isinstance(part, DenseStack) and part.kind == "lstm" for part in stacks):
@@ -218,7 +218,7 @@ class Plan(Spec):
     @property
     def members(self) -> int:
         """Number of members that share the network; 1 for a usual network."""
-        return next((part.count for part in self.parts if isinstance(part, Members)), 1)
+        return next((part.count for part in self.parts if isinstance(part, MembersPart)), 1)
 
     @property
     def head(self) -> int:
