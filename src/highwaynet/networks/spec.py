@@ -67,7 +67,7 @@ class NetworkSpec(Spec):
 
     members: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Dense networks: number of members, networks that share all weights but factors of the inputs and the last layer. Each learns on its
-    own, and the answer is the mean of theirs (TabM, Gorishniy et al. 2024). By default 1; the recipe table chooses more."""
+    own, and the answer is the mean of theirs (TabM, Gorishniy et al. 2024). By default 1."""
 
     shortcut: Shortcut | None = None
     """Convolutional residual networks: how the shortcut changes shape if it has to: pad (zero maps) or project (a 1×1 convolution)."""

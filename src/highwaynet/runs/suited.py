@@ -28,11 +28,9 @@ SMOOTHING = 0.1
 TABLE = "table"
 """The recipe for tables and arrays of features; the numbers below were chosen by `benchmarks/table_study.py`."""
 TABLE_NETWORK: dict[str, Any] = {"depth": 4, "width": 64, "activation": "relu"}
-MEMBERS, WITH_MEMBERS = 4, ("fc-highway", "fc-plain")
-"""Members of a network for tables, and the networks that get them; not for small sets."""
 TABLE_EPOCHS = (20, 40)
 """Fewest and most epochs for tables."""
-TABLE_STEPS = 1_000
+TABLE_STEPS = 2_000
 """About this many steps for tables, if the bounds of epochs allow it."""
 BINS, ROWS_OF_A_BIN = (8, 48), 100
 """Fewest and most bins of a number; between them one for each hundred rows."""
@@ -179,16 +177,12 @@ def _for_rows(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
                 "preprocessing": (*SCALED[seen.kind], "piecewise"),
                 "bins": max(BINS[0], min(BINS[1], rows // ROWS_OF_A_BIN)),
             }
-        if network.get("name", "fc-highway") in WITH_MEMBERS:
-            chosen["network"]["members"] = MEMBERS
-        members = (chosen["network"] | network).get("members", 1)
         batch = training.get("batch_size") or _batch_size(rows)
         epochs = max(TABLE_EPOCHS[0], min(TABLE_EPOCHS[1], math.ceil(TABLE_STEPS * batch / max(1, rows))))
         chosen["training"] |= {"batch_size": batch, "epochs": epochs}
         steps = training.get("epochs", epochs) * math.ceil(max(1, rows) / batch)
         chosen["training"]["weight_average"] = round(1 - 1 / max(2.0, min(AVERAGED * steps, 100.0)), 4)
         why = f"{batch} rows in a step, {training.get('epochs', epochs)} epochs at most (--epochs)"
-        why = f"{members} members (--set network.members=1 for one), {why}" if members > 1 else why
     return chosen, [f"recipe {TABLE}: fc-highway with {depth} layers of {width} units (--depth, --width), {why}"]
 
 
