@@ -1,12 +1,13 @@
 """Tables with default settings: our estimators beside scikit-learn's gradient boosting, MLP and linear model.
 
-    python benchmarks/tables.py FOLDER [--only NAME] [--runs FOLDER]
+    python benchmarks/tables.py FOLDER [--only NAME] [--members 4] [--runs FOLDER]
 
 FOLDER holds adult-train.csv, adult-test.csv, abalone.csv, winequality-white.csv and phoneme.csv (no header, target last); digits, breast
 cancer, wine and diabetes come with scikit-learn. Five divisions of each table, the same for all models; a fifth of the rows is tested.
 A third of the rows, always the same, is never tested: `table_study.py`, by which our defaults were chosen, may use it. Every model has
 its defaults. Those that need it get standardised numbers and one-hot categories. One thread; times are processor seconds. Writes
-results/tables.json. Divisions that are finished, in the folder of runs, are not repeated.
+results/tables.json. Divisions that are finished, in the folder of runs, are not repeated. With --members, our networks have this
+many members and half the steps (`member_study.py`), and the record is results/tables-members.json.
 """
 
 import argparse
@@ -85,24 +86,33 @@ def _prepared(model: Any) -> Any:
     return make_pipeline(make_column_transformer((StandardScaler(), numbers), (OneHotEncoder(handle_unknown="ignore"), categories)), model)
 
 
-def models(regression: bool, seed: int) -> dict[str, Callable[[], Any]]:
-    """Return functions that make the models, with their defaults."""
+def models(regression: bool, seed: int, settings: dict[str, Any] | None = None) -> dict[str, Callable[[], Any]]:
+    """Return functions that make the models, with their defaults; ours may get settings."""
     if regression:
         return {
-            "highwaynet": lambda: HighwayRegressor(random_state=seed),
+            "highwaynet": lambda: HighwayRegressor(random_state=seed, settings=settings),
             "gradient boosting": lambda: HistGradientBoostingRegressor(random_state=seed),
             "MLP": lambda: _prepared(MLPRegressor(random_state=seed)),
             "linear": lambda: _prepared(Ridge()),
         }
     return {
-        "highwaynet": lambda: HighwayClassifier(random_state=seed),
+        "highwaynet": lambda: HighwayClassifier(random_state=seed, settings=settings),
         "gradient boosting": lambda: HistGradientBoostingClassifier(random_state=seed),
         "MLP": lambda: _prepared(MLPClassifier(random_state=seed)),
         "linear": lambda: _prepared(LogisticRegression()),
     }
 
 
-def fitted(name: str, seed: int, folder: Path, runs: Path) -> dict[str, Any]:
+def with_members(members: int | None, rows: int) -> dict[str, Any] | None:
+    """The settings of our networks, for this many training rows; None if they have their defaults."""
+    if members is None:
+        return None
+    from member_study import settings_of
+
+    return settings_of({"members": members, "steps": 1000}, rows)
+
+
+def fitted(name: str, seed: int, folder: Path, runs: Path, members: int | None) -> dict[str, Any]:
     """Fit all models on one division, or read what an earlier call found; the order of the models rotates with the seed."""
     kept = runs / f"{name.replace(' ', '-')}-{seed}.json"
     if kept.is_file():
@@ -110,7 +120,7 @@ def fitted(name: str, seed: int, folder: Path, runs: Path) -> dict[str, Any]:
         return stored
     x, y = load(name, folder)
     train, test = division(len(y), seed)
-    makers = models(name in REGRESSIONS, seed)
+    makers = models(name in REGRESSIONS, seed, with_members(members, len(train)))
     found: dict[str, Any] = {"rows": len(y), "columns": x.shape[1], "models": {}}
     for model in [*MODELS[seed % 4 :], *MODELS[: seed % 4]]:
         made, began = makers[model](), time.process_time()
@@ -122,9 +132,9 @@ def fitted(name: str, seed: int, folder: Path, runs: Path) -> dict[str, Any]:
     return found
 
 
-def compare(name: str, folder: Path, runs: Path) -> dict[str, Any]:
+def compare(name: str, folder: Path, runs: Path, members: int | None) -> dict[str, Any]:
     """Fit all models on all divisions of a table."""
-    found = [fitted(name, seed, folder, runs) for seed in SEEDS]
+    found = [fitted(name, seed, folder, runs, members) for seed in SEEDS]
     by_model = {
         model: {"scores": [one["models"][model]["score"] for one in found], "seconds": [one["models"][model]["seconds"] for one in found]}
         for model in MODELS
@@ -157,20 +167,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the tables are")
     parser.add_argument("--only", choices=NAMES, help="one table; nothing is written")
-    parser.add_argument("--runs", type=Path, default=RESULTS.parent / "runs" / "tables", help="where finished divisions are kept")
+    parser.add_argument("--members", type=int, help="members of our networks")
+    parser.add_argument("--runs", type=Path, help="where finished divisions are kept")
     options = parser.parse_args()
+    record = "tables" if options.members is None else "tables-members"
+    runs = options.runs or RESULTS.parent / "runs" / record
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")  # the MLP says that its 200 epochs are not enough
     HighwayClassifier(epochs=1).fit(np.eye(20), np.arange(20) % 2)  # loads what the first fit needs
     tables = []
     for name in [options.only] if options.only else NAMES:
-        tables.append(compare(name, options.folder, options.runs))
+        tables.append(compare(name, options.folder, runs, options.members))
         for model, found in tables[-1]["models"].items():
             spread = f"{fmean(found['scores']):.4f} ± {stdev(found['scores']):.4f}"
             print(f"{name:18} {model:18} {spread}  {fmean(found['seconds']):7.2f} s", flush=True)
     if not options.only:
-        write_record("tables", "tables.py FOLDER", seeds=list(SEEDS), tables=tables, summary=summary(tables))
-        print(RESULTS / "tables.json", summary(tables))
+        command = "tables.py FOLDER" if options.members is None else f"tables.py FOLDER --members {options.members}"
+        write_record(record, command, seeds=list(SEEDS), tables=tables, summary=summary(tables))
+        print(RESULTS / f"{record}.json", summary(tables))
 
 
 if __name__ == "__main__":

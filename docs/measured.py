@@ -212,6 +212,30 @@ def table_study() -> str:
     return table(["change", "error", "better in"], rows)
 
 
+def member_study() -> str:
+    """What members and other budgets change."""
+    record = json.loads((RESULTS / "member-study.json").read_text())
+    rows = []
+    for one in record["changes"]:
+        if one["change"] != "start":
+            sizes = [f"{one[size]['error_percent']:+.1f} ± {one[size]['standard_error']:.1f} %" for size in ("medium", "small")]
+            rows.append([one["change"], *sizes, f"{one['all']['error_percent']:+.1f} %", f"{one['all']['better']} of {one['all']['of']}"])
+    return table(["change", "16 medium tables", "15 small tables", "all", "better in"], rows)
+
+
+def tables_members() -> str:
+    """One network beside one with four members: scores, and what they are beside the other models."""
+    records = [json.loads((RESULTS / f"{name}.json").read_text()) for name in ("tables", "tables-members")]
+    rows = []
+    for pair in zip(*(record["tables"] for record in records), strict=True):
+        scores = [one["models"]["highwaynet"]["scores"] for one in pair]
+        rows.append([f"{pair[0]['table']} ({pair[0]['score']})", *(f"{fmean(each):.3f} ± {stdev(each):.3f}" for each in scores)])
+    rows.append(["mean rank", *(f"{record['summary']['mean_rank']['highwaynet']:.2f}" for record in records)])
+    counts = {"ahead_of_mlp": "better than the MLP", "within_a_deviation_of_the_best": "within one standard deviation of the best"}
+    rows += [[words, *(f"{record['summary'][name]} of {len(record['tables'])}" for record in records)] for name, words in counts.items()]
+    return table(["table", "one network (default)", "4 members, half the steps"], rows)
+
+
 def two_runtimes() -> str:
     """A training step beside scikit-learn's OpenMP runtime."""
     record = json.loads((RESULTS / "two-runtimes.json").read_text())
@@ -235,6 +259,8 @@ TABLES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "table-times": ("ESTIMATOR.md", "tables.json", table_times),
     "table-ranks": ("ESTIMATOR.md", "tables.json", table_ranks),
     "table-study": ("ESTIMATOR.md", "table-study.json", table_study),
+    "member-study": ("ESTIMATOR.md", "member-study.json", member_study),
+    "tables-members": ("ESTIMATOR.md", "tables-members.json", tables_members),
     "two-runtimes": ("ESTIMATOR.md", "two-runtimes.json", two_runtimes),
 }
 """By mark: page, record, and the function that makes the table."""

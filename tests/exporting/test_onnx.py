@@ -20,6 +20,7 @@ SETTINGS = [
     *(pytest.param(name, {}, id=name) for name in PRESETS),
     pytest.param("fc-highway", {"carry": "independent", "activation": "relu", "dropout": (0.1, 0.2)}, id="independent-carry"),
     pytest.param("fc-plain", {"activation": "sigmoid"}, id="sigmoid"),
+    *(pytest.param(name, {"members": 3}, id=f"{name}-members") for name in ("fc-highway", "fc-plain", "fc-residual", "fc-lstm")),
     pytest.param("fc-residual", {"activation": "identity"}, id="identity"),
     pytest.param("mnist-highway-16", {"carry": "independent", "activation": "tanh"}, id="conv-independent-carry"),
     pytest.param("plain-a", {"deep_supervision": True}, id="companions"),

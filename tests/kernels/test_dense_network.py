@@ -74,6 +74,63 @@ def test_loss_and_gradients_are_torchs(kind: str, activation: str, depth: int, w
     assert not logits.requires_grad
 
 
+def one_by_one(network: DenseNetwork, x: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+    """Mean outputs, mean loss and gradients by name, from a float64 copy whose members are computed one after the other."""
+    network, x = copy.deepcopy(network).double(), x.double().requires_grad_()
+    count = 1 if network.members is None else network.members.count
+    outputs = []
+    for number, head in enumerate(network.head.weight.chunk(count, dim=1)):
+        scaled = x if network.members is None else x * network.members.factors[0, number]
+        outputs.append(F.linear(network.stack(network.entry(scaled)), head, network.head.bias))
+    if targets.is_floating_point():
+        loss = torch.stack([(each - targets.double().view_as(each)).square().mean() for each in outputs]).mean()
+    else:
+        loss = torch.stack([F.cross_entropy(each, targets) for each in outputs]).mean()
+    loss.backward()
+    found = {name: parameter.grad for name, parameter in network.named_parameters() if parameter.grad is not None}
+    assert x.grad is not None
+    return torch.stack(outputs).mean(0).detach(), loss.detach(), found | {"x": x.grad}
+
+
+@pytest.mark.usefixtures("_each_instruction_set")
+@pytest.mark.parametrize("kind", ["highway", "plain", "residual"])
+@pytest.mark.parametrize("members", [None, 2, 5])
+@pytest.mark.parametrize("outputs", [None, 1, 3], ids=["classes", "a number", "numbers"])
+@pytest.mark.parametrize("fast", [True, False], ids=["fused", "layer by layer"])
+def test_each_member_learns_on_its_own(kind: str, members: int | None, outputs: int | None, fast: bool, used: list[str]) -> None:
+    spec = NetworkSpec.model_validate({"name": f"fc-{kind}", "depth": 3, "width": 7, "members": members})
+    network = build_dense(plan_of(spec, (11,), outputs or 5), torch.Generator().manual_seed(3))
+    x, targets = batch(6)
+    if outputs:
+        targets = torch.randn((6,) if outputs == 1 else (6, outputs), generator=torch.Generator().manual_seed(4))
+    if not fast:
+        network.stack.register_forward_hook(lambda module, given, found: None)
+    x.requires_grad_()
+    mean, loss = network(x, targets=targets)
+    assert bool(used) == fast
+    loss.backward()
+    right_mean, right_loss, gradients = one_by_one(network, x.detach(), targets)
+    torch.testing.assert_close(mean.double(), right_mean, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(network(x).double(), right_mean, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(network.by_member(x).mean(1).double(), right_mean, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(loss.double(), right_loss, rtol=1e-6, atol=1e-6)
+    for name, parameter in [*network.named_parameters(), ("x", x)]:
+        assert parameter.grad is not None
+        assert (parameter.grad.double() - gradients[name]).norm() <= 2e-6 * (gradients[name].norm() + 1e-3), name
+
+
+def test_gradients_of_gradients_of_members() -> None:
+    network, (x, targets) = network_of(members=3), batch()
+    twin = copy.deepcopy(network).double()
+    seconds = []
+    for each, inputs in ((network, x), (twin, x.double())):
+        assert each.members is not None
+        loss = each(inputs, targets=targets)[1]
+        (gw,) = torch.autograd.grad(loss, each.stack.weight, create_graph=True)
+        seconds.append(torch.autograd.grad(gw.square().sum(), each.members.factors)[0].double())
+    torch.testing.assert_close(*seconds, rtol=1e-4, atol=1e-6)
+
+
 def test_a_gradient_from_above_and_more_than_one_backward_pass() -> None:
     network, (x, targets) = network_of(), batch()
     _, _, gradients = exact(network, x, targets)

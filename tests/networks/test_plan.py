@@ -18,6 +18,9 @@ SMALL = [
     NetworkSpec(name="fc-plain", depth=5, width=4),
     NetworkSpec(name="fc-residual", depth=5, width=4, dropout=(0.0, 0.2)),
     NetworkSpec(name="fc-lstm", depth=6, width=4, gate_bias=-2.0),
+    NetworkSpec(depth=4, width=5, members=3, dropout=(0.1, 0.2)),
+    NetworkSpec(name="fc-residual", depth=4, width=5, members=2),
+    NetworkSpec(name="fc-lstm", depth=4, width=5, members=2),
 ]
 IMAGES = [NetworkSpec(name=name, variant=variant) for name, preset in PRESETS.items() if preset.layers for variant in preset.origins]
 
@@ -47,6 +50,9 @@ def test_a_plan_survives_json_and_builds_the_same_network(spec: NetworkSpec) -> 
         (SMALL[2], [1, 2, 3, 4]),
         (SMALL[3], [3]),
         (SMALL[4], [1, 4]),
+        (SMALL[5], [2]),
+        (SMALL[6], [1, 3]),
+        (SMALL[7], [1, 3]),
         (NetworkSpec(name="highway-a"), [1, 6]),
         (NetworkSpec(name="mnist-highway-16"), [3]),
         (NetworkSpec(name="resnet-20"), [1, 2, 9]),
@@ -98,6 +104,8 @@ def test_tables_come_from_plans() -> None:
         ({"family": "recurrent"}, "is damaged"),
         ({"family": "convolutional"}, "a convolutional network cannot have a part 'dense-stack'"),
         ({"parts": []}, "a network needs exactly one part with head = true"),
+        ({"parts": [{"part": "dense", "units": 2, "head": True}, {"part": "members", "count": 2}]}, "members are the first part"),
+        ({"parts": [{"part": "members", "count": 1}, {"part": "dense", "units": 2, "head": True}]}, "is damaged"),
         ({"parts": [{"part": "conv", "channels": 3, "pieces": 2, "head": True}]}, "a maxout convolution has no stride"),
         ({"schema_version": 9}, "was written by a newer version of highwaynet (schema_version = 9, this one reads 1)"),
     ],

@@ -124,6 +124,7 @@ def test_the_users_settings_for_tables_win() -> None:
     assert (mine["training"]["patience"], mine["training"]["batch_size"], mine["network"]["depth"]) == (3, 8, 7)
     assert filled(Glance("table", 600), network={"name": "fc-plain"})["network"]["name"] == "fc-plain"
     assert "batch_size" not in filled(Glance("table", 600), training={"recipe": "paper"})["training"]
+    assert filled(Glance("table", 600), network={"members": 4})["network"]["members"] == 4
 
 
 def test_small_tables_are_trained_in_full_batches_without_validation() -> None:

@@ -22,6 +22,7 @@ from highwaynet import (
     RunSpec,
     TrainingSpec,
     Watcher,
+    build_network,
     evaluate,
     load_dataset,
     train,
@@ -80,6 +81,27 @@ def test_standard_objectives_are_torchs() -> None:
     torch.testing.assert_close(Regression().measure(outputs[:, :1], numbers), F.mse_loss(outputs[:, 0], numbers))
     torch.testing.assert_close(Objective().measure(outputs[:, :1], numbers), F.mse_loss(outputs[:, 0], numbers))
     torch.testing.assert_close(Objective().measure(outputs, classes), F.cross_entropy(outputs, classes))
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["all alike", "weighted"])
+@pytest.mark.parametrize("task", ["classes", "smoothed", "class weights", "number", "numbers"])
+def test_members_learn_on_their_own(task: str, weighted: bool) -> None:
+    """The loss is the mean of the losses that networks with the weights of one member have."""
+    outputs = {"number": 1, "numbers": 2}.get(task, 3)
+    network: Any = build_network(NetworkSpec(depth=3, width=5, members=3), (4,), outputs)
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+    weights = torch.arange(1.0, 7.0) / 3.5 if weighted else None
+    objective: Objective = Regression()
+    targets = torch.randn((6,) if task == "number" else (6, 2), generator=torch.Generator().manual_seed(2))
+    if outputs == 3:
+        targets = torch.tensor([0, 1, 2, 1, 1, 0])
+        factors = torch.tensor([1.0, 2.0, 0.5]) if task == "class weights" else None
+        objective = Classification(0.2 if task == "smoothed" else 0.0, factors)
+    found = objective(network, Batch(x, targets, weights=weights))
+    alone = [objective(lambda x, number=number: network.by_member(x)[:, number], Batch(x, targets, weights=weights)) for number in range(3)]
+    for mine, theirs in (("loss", [one.loss for one in alone]), ("minimised", [one.minimised for one in alone])):
+        torch.testing.assert_close(getattr(found, mine), torch.stack(theirs).mean(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found.outputs, network(x), rtol=1e-5, atol=1e-6)
 
 
 def test_companions_fade() -> None:

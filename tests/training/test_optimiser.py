@@ -139,3 +139,24 @@ def test_hooks_and_zeros_of_the_short_way() -> None:
     assert told == ["before", "after"] * 3
     optimiser.zero_grad(set_to_none=False)
     assert all(parameter.grad is not None and parameter.grad.count_nonzero() == 0 for parameter in network.parameters())
+
+
+def test_shared_counters_of_adamw_are_torchs() -> None:
+    """Parameters share a counter of steps while all have gradients; a step in which one has none counts for the others only."""
+    networks = [build_network(NetworkSpec(depth=3, width=4), (3,), 2, generator=torch.Generator().manual_seed(0)) for _ in range(2)]
+    mine = make_optimiser(networks[0], TrainingSpec(optimiser="adamw", learning_rate=0.01, weight_decay=0.1))
+    groups = [{"params": list(networks[1].parameters()), "weight_decay": 0.1}]
+    theirs = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.999), fused=True)
+    for step in range(8):
+        for network in networks:
+            for place, parameter in enumerate(network.parameters()):
+                missing = step == 4 and place == 1
+                parameter.grad = (
+                    None if missing else torch.randn(parameter.shape, generator=torch.Generator().manual_seed(10 * step + place))
+                )
+        set_learning_rate(mine, 0.01)
+        mine.step()
+        theirs.step()
+    for one, two in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
+        assert torch.equal(one, two)
+        assert float(mine.state[one]["step"]) == float(theirs.state[two]["step"])

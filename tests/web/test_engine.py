@@ -141,6 +141,9 @@ CASES = {
     "independent carry": (plan_for("fc-highway", depth=6, carry="independent", activation="relu"), [3]),
     "dense residual": (plan_for("fc-residual", depth=8), [1, 7]),
     "dense plain": (plan_for("fc-plain", depth=5, activation="sigmoid"), []),
+    "members": (plan_for("fc-highway", depth=6, members=3, activation="relu"), [2, 4]),
+    "members, independent carry": (plan_for("fc-highway", depth=4, members=2, carry="independent"), [1]),
+    "plain members": (plan_for("fc-plain", depth=4, members=2), []),
     "LSTM cells over depth": (plan_for("fc-lstm", depth=7), [1, 4]),
     "convolutional highway": (plan_for("mnist-highway-16"), [2, 8]),
     "convolutional, independent carry": (plan_for("mnist-highway-16", carry="independent", activation="tanh"), [4]),
@@ -170,7 +173,7 @@ def test_gates_states_and_outputs_of_every_layer_are_torchs(name: str, compute: 
                 assert found[name_here][row, len(mean) :].isnan().all()
 
 
-@pytest.mark.parametrize("name", ["dense highway", "convolutional highway", "residual blocks with padding"])
+@pytest.mark.parametrize("name", ["dense highway", "members", "convolutional highway", "residual blocks with padding"])
 def test_an_estimate_is_the_answer_with_all_later_layers_closed(name: str, compute: Compute) -> None:
     plan, closed = CASES[name]
     network = trained(plan)
@@ -183,13 +186,13 @@ def test_an_estimate_is_the_answer_with_all_later_layers_closed(name: str, compu
             assert close(found["estimates"][row], network(x)[0]), row
 
 
-@pytest.mark.parametrize("name", ["dense highway", "convolutional highway", "residual blocks with padding"])
+@pytest.mark.parametrize("name", ["dense highway", "members", "convolutional highway", "residual blocks with padding"])
 def test_two_layers_change_places(name: str, compute: Compute) -> None:
     network = trained(CASES[name][0])
     x = sample_for(network.plan)
     one, two = exchangeable(network)[-1][:2]
     found = compute(network, x, swap=(one, two))["outputs"]
-    if isinstance(network.plan.parts[1], DenseStack):
+    if network.plan.family == "dense":
         with torch.no_grad():
             for values in (network.stack.weight, network.stack.bias):  # type: ignore[union-attr]
                 values[[one - 1, two - 1]] = values[[two - 1, one - 1]]
@@ -210,7 +213,9 @@ def test_affine_maps_in_place_of_removed_layers(compute: Compute) -> None:
     dense = dense.model_copy(update={"parts": (first, stack, Affine(), stack, head)})
     maps = plan_for("mnist-highway-16")
     maps = maps.model_copy(update={"parts": (*maps.parts[:2], Affine(), *maps.parts[3:])})
-    for plan in (dense, maps):
+    members = plan_for("fc-highway", depth=6, members=3)
+    members = members.model_copy(update={"parts": (*members.parts[:3], Affine(), *members.parts[2:])})
+    for plan in (dense, maps, members):
         network = trained(plan)
         with torch.no_grad():
             for value in network.parameters():

@@ -163,7 +163,8 @@ def _csv(stream: BinaryIO, about: dict[str, Any], *, raw: bool = False) -> Itera
 @contextmanager
 def _json(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
     """Write one document: what it is about, and all predictions, indented as by `print_json`."""
-    start = to_json({key: _readable(value) if isinstance(value, str) else value for key, value in about.items()}, indent=2).decode().removesuffix("\n}")
+    said = {key: _readable(value) if isinstance(value, str) else value for key, value in about.items()}
+    start = to_json(said, indent=2).decode().removesuffix("\n}")
     started = False
 
     def write(answers: list[Answered]) -> None:

@@ -23,6 +23,7 @@ from highwaynet.layers.shape_change import PadChannels, Subsample
 from highwaynet.networks.affine import MixedStack
 from highwaynet.networks.convolutional import ConvNetwork, GlobalAverage
 from highwaynet.networks.dense import DenseNetwork
+from highwaynet.networks.members import MemberJoin, Members
 from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Shape
 
@@ -82,6 +83,21 @@ def _(module: nn.Conv2d, graph: OnnxGraph, place: Value) -> Value:
     if module.kernel_size != (1, 1) or module.bias is None:
         raise _no_form(module)
     return _convolved(graph, place, module.weight, module.bias, padding=0)
+
+
+@write_module.register
+def _(module: Members, graph: OnnxGraph, place: Value) -> Value:
+    """The members of a sample become rows one after the other."""
+    x, shape = place
+    scaled = graph.add("Mul", graph.add("Unsqueeze", x, np.array([1])), _array(module.factors))
+    return graph.add("Reshape", scaled, np.array([-1, *shape])), shape
+
+
+@write_module.register
+def _(module: MemberJoin, graph: OnnxGraph, place: Value) -> Value:
+    x, shape = place
+    size = module.count * shape[0]
+    return graph.add("Div", graph.add("Reshape", x, np.array([-1, size])), np.float32(module.count)), (size,)
 
 
 @write_module.register

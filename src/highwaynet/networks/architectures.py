@@ -14,6 +14,7 @@ from highwaynet.networks.plan import (
     DropoutPart,
     GlobalPool,
     HighwayConv,
+    MembersPart,
     Plan,
     PlanPart,
     Pooling,
@@ -34,7 +35,8 @@ def _dense(spec: NetworkSpec, outputs: int) -> list[PlanPart]:
     drop = _dropouts(spec)
     gates: dict[str, Any] = {name: value for name, value in _gates(spec).items() if name in spec.preset.settings}
     stack = DenseStack(spec.kind, spec.depth - 1, **_own(spec), **gates)
-    return [_dense_layer(spec, spec.width or 1), next(drop), stack, next(drop), _head(outputs)]
+    members = [MembersPart(spec.members)] if spec.members is not None and spec.members > 1 else []
+    return [*members, _dense_layer(spec, spec.width or 1), next(drop), stack, next(drop), _head(outputs)]
 
 
 def _mnist(spec: NetworkSpec, outputs: int) -> list[PlanPart]:

@@ -1,7 +1,7 @@
 """The table of a network's layers, computed from its plan only. Does not import torch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from highwaynet.base.errors import InputError
@@ -15,6 +15,7 @@ from highwaynet.networks.plan import (
     DenseStack,
     DropoutPart,
     HighwayConv,
+    MembersPart,
     Plan,
     PlanPart,
     Pooling,
@@ -29,7 +30,7 @@ class LayerRow:
     """One row of the table."""
 
     layers: int
-    """Number of layers of this row, as papers count them; 0 for pooling, dropout and companions."""
+    """Number of layers of this row, as papers count them; 0 for pooling, dropout, members and companions."""
     label: str
     """Kind and window, for instance "highway 3×3"."""
     shape: Shape
@@ -80,7 +81,12 @@ def describe_plan(plan: Plan) -> Description:
     """Make the table of a plan; raises InputError if the input does not fit, or if the network is too large to be built."""
     rows: list[LayerRow] = []
     for part, before, after in plan.walk():
-        rows += [_row(part, before, after, plan)] * (part.layers if isinstance(part, DenseStack) else 1)
+        row = _row(part, before, after, plan)
+        if plan.members > 1 and isinstance(part, Dense | DenseStack | Affine):
+            row = replace(row, multiply_adds=row.multiply_adds * plan.members)
+            if isinstance(part, Dense) and part.head:  # each member has its own
+                row = replace(row, parameters=row.parameters + (plan.members - 1) * prod(before) * part.units)
+        rows += [row] * (part.layers if isinstance(part, DenseStack) else 1)
     table = Description(tuple(rows))
     if table.parameters > MAX_PARAMETERS:
         shape = "×".join(map(str, plan.input_shape))
@@ -124,6 +130,8 @@ def _row(part: PlanPart, before: Shape, after: Shape, plan: Plan) -> LayerRow:
         case Affine():
             weights = before[0] ** 2
             row = LayerRow(1, "affine map", after, weights + before[0], weights * pixels)
+        case MembersPart(count=count):
+            row = LayerRow(0, f"{count} members", after, count * prod(before), count * prod(before))
         case Companion(outputs=outputs):
             row = LayerRow(0, "companion (training)", (outputs,), (before[0] + 1) * outputs, 0)
     return row

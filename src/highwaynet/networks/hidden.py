@@ -13,7 +13,7 @@ from highwaynet.networks.convolutional import CompanionHead, ConvNetwork
 from highwaynet.networks.dense import DenseNetwork
 from highwaynet.networks.description import describe_plan
 from highwaynet.networks.network import Network
-from highwaynet.networks.plan import Conv, Dense, DenseStack, DropoutPart, Plan, PlanPart, Pooling, Shape
+from highwaynet.networks.plan import Affine, Conv, Dense, DenseStack, Plan, PlanPart, Pooling, Shape
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,21 @@ def hidden_state(network: Network, x: Tensor, layer: HiddenLayer) -> Tensor:
         return x
     if not isinstance(network, DenseNetwork):
         raise TypeError(f"{type(network).__name__}: only dense and convolutional networks have numbered hidden layers")
-    x = network.entry(x.flatten(1))
-    if layer.place == 0:
-        return x
+    x = x.flatten(1)
+    x = network.entry(x if network.members is None else network.members(x))
+    if isinstance(layer.part, Dense):
+        return _averaged(x)
     x = network.entry_dropout(x)
     for place, module in _middle(network):
         if place == layer.place:
-            return _lower(module, x, layer.within) if layer.within else module(x)
+            return _averaged(_lower(module, x, layer.within) if layer.within else module(x))
         x = module(x)
     raise AssertionError("the layer is one of the plan")
+
+
+def _averaged(x: Tensor) -> Tensor:
+    """Return the mean over the members, if there are any."""
+    return x.mean(1) if x.dim() == 3 else x
 
 
 def _lower(stack: nn.Module, x: Tensor, layers: int) -> Tensor:
@@ -103,7 +109,7 @@ def above(network: Network, layer: HiddenLayer) -> list[tuple[nn.Parameter, int]
 
 def _middle(network: DenseNetwork) -> Iterator[tuple[int, nn.Module]]:
     """The modules between the first layer and the head, each with the index of its part in the plan."""
-    first = next(place for place, part in enumerate(network.plan.parts) if place and not isinstance(part, DropoutPart))
+    first = next(place for place, part in enumerate(network.plan.parts) if isinstance(part, DenseStack | Affine))
     yield from enumerate([network.stack] if isinstance(network.stack, AnyStack) else network.stack, start=first)
 
 

@@ -17,7 +17,7 @@ class Network(nn.Module):
     head_name: str
     """The name of the submodule that gives the outputs."""
     takes_targets = False
-    """Whether `forward` accepts `targets` and computes the loss too, which is faster than computing it from the logits."""
+    """Whether `forward` accepts `targets` and computes the loss too, which is faster than computing it from the outputs."""
 
     @property
     def companions(self) -> bool:

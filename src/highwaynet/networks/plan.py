@@ -157,7 +157,17 @@ class Companion:
     part: Literal["companion"] = "companion"
 
 
-PlanPart = Conv | HighwayConv | ResidualBlock | Pooling | GlobalPool | DropoutPart | Dense | DenseStack | Affine | Companion
+@dataclass(frozen=True)
+class MembersPart:
+    """Several dense networks in one: they share all weights but factors of the inputs and the head, and the outputs are their means."""
+
+    __pydantic_config__ = _CONFIG
+    count: Annotated[int, Field(ge=2, le=1024)]
+    """Number of members."""
+    part: Literal["members"] = "members"
+
+
+PlanPart = Conv | HighwayConv | ResidualBlock | Pooling | GlobalPool | DropoutPart | Dense | DenseStack | Affine | Companion | MembersPart
 
 
 class Plan(Spec):
@@ -187,6 +197,8 @@ class Plan(Spec):
                 raise ValueError("a maxout convolution has no stride, batch norm or activation")
             if isinstance(part, Dense) and part.pieces > 1 and (part.activation != "identity" or part.head):
                 raise ValueError("a maxout layer has no activation and cannot be the head")
+            if isinstance(part, MembersPart) and (self.family != "dense" or part is not self.parts[0]):
+                raise ValueError("members are the first part of a dense network")
         stacks = [part for part in self.parts if isinstance(part, DenseStack | Affine)]
         if len(stacks) > 1 and any(isinstance(part, DenseStack) and part.kind == "lstm" for part in stacks):
             raise ValueError("LSTM layers pass on a cell besides their outputs, so that no affine map or other stack fits beside them")
@@ -202,6 +214,11 @@ class Plan(Spec):
         """Number of outputs for a sample."""
         *_, (_, _, shape) = self.walk()
         return shape[0]
+
+    @property
+    def members(self) -> int:
+        """Number of members that share the network; 1 for a usual network."""
+        return next((part.count for part in self.parts if isinstance(part, MembersPart)), 1)
 
     @property
     def head(self) -> int:

@@ -19,7 +19,7 @@ CIFAR: Shape = (3, 32, 32)
 
 _START = frozenset({"init", "init_std", "init_range"})
 _GATES = frozenset({"gate_bias", "carry"})
-_DENSE = _START | {"depth", "width", "activation", "dropout"}
+_DENSE = _START | {"depth", "width", "activation", "dropout", "members"}
 _NO_DROPOUT = (0.0, 0.0)
 _CONVOLUTIONAL = _START | {"variant", "activation", "dropout"}
 

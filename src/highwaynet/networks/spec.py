@@ -65,6 +65,10 @@ class NetworkSpec(Spec):
     """Probability of dropout at each of the network's places. Dense networks have two: after the first layer and before the softmax.
     Convolutional networks have, for instance, [0.0, 0.05, 0.1, 0.2]: for the input and after each of three stages."""
 
+    members: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Dense networks: number of members, networks that share all weights but factors of the inputs and the last layer. Each learns on its
+    own, and the answer is the mean of theirs (TabM, Gorishniy et al. 2024). By default 1."""
+
     shortcut: Shortcut | None = None
     """Convolutional residual networks: how the shortcut changes shape if it has to: pad (zero maps) or project (a 1×1 convolution)."""
 
@@ -148,7 +152,7 @@ class NetworkSpec(Spec):
                 what = "no carry gate" if self.kind == "lstm" else "no gates"
                 raise ValueError(f"network.{field} = {value!r}: {self.name} has {what}; leave it out, or choose a highway network")
         usual = preset.defaults | ({"variant": self.variant} if preset.traits.has_variants else {})
-        for field in ("variant", "width", "activation", "head", "dropout", "shortcut", "deep_supervision"):
+        for field in ("variant", "width", "activation", "head", "dropout", "members", "shortcut", "deep_supervision"):
             value = getattr(self, field)
             if (
                 field not in preset.settings

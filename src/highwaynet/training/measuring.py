@@ -13,6 +13,8 @@ from highwaynet.training.distribution import ALONE, World
 class Tally:
     """Sums loss and metrics batch by batch, in double precision and without synchronising with the device.
 
+    On the CPU one network is summed in Python's numbers: for thin networks, adding to tensors takes a seventh of a training step.
+
     With `variants`, several networks are measured at once: losses are (variants,), outputs (variants, samples, outputs). Adding takes
     about as long as for one network.
 
@@ -37,13 +39,18 @@ class Tally:
         self._samples = int(sums[0])
         self._weight = sums[5] if len(sums) > 5 else sums[0]  # Σ weights of the samples, their number if they have none
         # Σ loss; correct answers, or Σ squared errors if the loss is another one; Σ y and Σ y² of the targets
-        start = torch.tensor(sums[1:5], dtype=torch.float64)
-        self._sums = start if variants is None else start.repeat(variants, 1)
+        self._plain = list(sums[1:5]) if variants is None else None
+        self._sums = torch.zeros(4, dtype=torch.float64)
+        if variants is not None:
+            self._sums = torch.tensor(sums[1:5], dtype=torch.float64).repeat(variants, 1)
 
     def add(self, loss: Tensor, outputs: Tensor | None, targets: Tensor, weights: Tensor | None = None) -> None:
         """Add a batch whose mean loss is `loss`; `weights` are those of its samples."""
         self._samples += len(targets)
         self._weight += len(targets) if weights is None else float(weights.sum())
+        if self._plain is not None and loss.is_cpu:
+            self._add_plain(self._plain, loss, outputs, targets, weights)
+            return
         self._sums = self._sums.to(loss.device)
         self._sums[..., 0] += loss.detach().double() * len(targets)
         if outputs is None:
@@ -64,14 +71,37 @@ class Tally:
         self._sums[..., 2] += (exact if weights is None else exact * mine).sum()
         self._sums[..., 3] += (squares if weights is None else squares * mine).sum()
 
+    def _add_plain(self, sums: list[float], loss: Tensor, outputs: Tensor | None, targets: Tensor, weights: Tensor | None) -> None:
+        """Add a batch of one network to the sums in Python's numbers."""
+        sums[0] += loss.item() * len(targets)
+        if outputs is None:
+            return
+        mine = None if weights is None else weights.double()
+        if self._record.task == "classification":
+            right = outputs.detach().argmax(-1) == targets
+            sums[1] += (right if mine is None else right * mine).sum().item()
+            return
+        exact = targets.double()
+        squares = exact.square()
+        if not self._squared_error:
+            errors = (outputs.detach().double().view_as(exact) - exact).square()
+            errors = errors.mean(-1) if errors.dim() == 2 else errors
+            sums[1] += (errors if mine is None else errors * mine).sum().item()
+        if exact.dim() == 2:
+            exact, squares = exact.mean(1), squares.mean(1)
+        sums[2] += (exact if mine is None else exact * mine).sum().item()
+        sums[3] += (squares if mine is None else squares * mine).sum().item()
+
     @property
     def finite(self) -> bool:
         """Whether every loss so far was finite."""
-        return bool(self._sums[..., 0].isfinite().all())
+        return bool(self._sums[..., 0].isfinite().all()) and (self._plain is None or math.isfinite(self._plain[0]))
 
     def sums(self) -> Tensor:
         """Return the number of samples, the four sums and the sum of the weights, (6,) or (variants, 6)."""
         sums = self._sums.cpu()
+        if self._plain is not None:
+            sums = sums + torch.tensor(self._plain, dtype=torch.float64)
         ends = [sums.new_full((*sums.shape[:-1], 1), value) for value in (self._samples, self._weight)]
         return torch.cat([ends[0], sums, ends[1]], dim=-1)
 

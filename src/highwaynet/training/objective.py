@@ -62,7 +62,8 @@ class Objective(nn.Module):
     @property
     def is_squared_error(self) -> bool:
         """Whether, for numbers, the loss is the mean squared error of the standardised target."""
-        return type(self).loss in {Objective.loss, Regression.loss} and type(self).forward is Objective.forward
+        usual = {Objective.loss, Regression.loss}, {Objective.forward, Regression.forward}
+        return type(self).loss in usual[0] and type(self).forward in usual[1]
 
     @property
     def judges_outputs(self) -> bool:
@@ -96,7 +97,9 @@ class Objective(nn.Module):
         return (one_by_one * weights.to(one_by_one)).mean()
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
-        """Return outputs, loss and minimised value for one step."""
+        """Return outputs, loss and minimised value for one step; members of a network learn on their own."""
+        if _has_members(network):
+            return _for_members(self, network, batch)
         outputs = network(batch.inputs)
         loss = self.measure_weighted(outputs, batch.targets, batch.weights)
         return BatchLoss(outputs, loss, loss)
@@ -130,6 +133,9 @@ class Classification(Objective):
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """Return outputs and loss for one step; networks that have a fused cross-entropy compute it themselves."""
+        usual = batch.weights is None and self.class_weight is None and not self.label_smoothing
+        if _has_members(network) and not (usual and _computes_loss(network) and type(self).loss is Classification.loss):
+            return _for_members(self, network, batch)
         if batch.weights is not None:
             return self._weighted(network, batch, batch.weights)
         weight = self.class_weight
@@ -138,7 +144,7 @@ class Classification(Objective):
             logits = outputs if weight is None else outputs.to(weight.dtype)  # they may be bfloat16
             minimised = F.cross_entropy(logits, batch.targets, weight, label_smoothing=self.label_smoothing)
             return BatchLoss(outputs, self.measure(outputs, batch.targets), minimised)
-        if not getattr(network, "takes_targets", False) or type(self).loss is not Classification.loss:
+        if not _computes_loss(network) or type(self).loss is not Classification.loss:
             return super().forward(network, batch)
         outputs, loss = network(batch.inputs, targets=batch.targets)
         return BatchLoss(outputs, loss, loss)
@@ -165,6 +171,13 @@ class Regression(Objective):
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean squared error."""
         return F.mse_loss(outputs, targets)
+
+    def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
+        """Return outputs and loss for one step; networks that have a fused squared error compute it themselves."""
+        if batch.weights is not None or not _computes_loss(network) or type(self).loss is not Regression.loss:
+            return super().forward(network, batch)
+        outputs, loss = network(batch.inputs, targets=batch.targets)
+        return BatchLoss(outputs, loss, loss)
 
     def measure_weighted(self, outputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
         """Return the mean of squared error · weight over the samples."""
@@ -201,6 +214,24 @@ class Companions(Objective):
         main, *others = (self.main(lambda _, given=given: given, batch) for given in (outputs, *companions))
         helped = main.minimised + self.weight * (1 - batch.progress) * sum(other.minimised for other in others)
         return BatchLoss(outputs, main.loss, helped)
+
+
+def _computes_loss(network: Callable[..., Any]) -> bool:
+    return getattr(network, "takes_targets", False)
+
+
+def _has_members(network: Callable[..., Any]) -> bool:
+    return getattr(network, "members", None) is not None
+
+
+def _for_members(objective: Objective, network: Any, batch: Batch) -> BatchLoss:
+    """Apply an objective to the outputs of each member, as if they were those of more samples; the outputs are the members' means."""
+    outputs = network.by_member(batch.inputs)  # (samples, members, outputs)
+    count = outputs.shape[1]
+    weights = None if batch.weights is None else batch.weights.repeat_interleave(count)
+    targets = batch.targets.repeat_interleave(count, dim=0)
+    found: BatchLoss = objective(lambda x: x, Batch(outputs.flatten(0, 1), targets, batch.progress, weights))
+    return found._replace(outputs=outputs.detach().mean(1))
 
 
 def balanced_weights(counts: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from highwaynet.networks.members import Members
 from highwaynet.networks.network import Network
 from highwaynet.runs.optimisers import OPTIMISERS
 from highwaynet.runs.training_spec import TrainingSpec
@@ -15,12 +16,12 @@ ParameterKind = Literal["weight", "bias", "head"]
 
 
 def parameter_kinds(network: Network) -> dict[str, ParameterKind]:
-    """Return the kind of each parameter by name. Scale and shift of batch norm count as biases, and so does the last layer's bias."""
+    """Return the kind of each parameter by name. All of batch norm, factors of members and the last bias count as biases."""
     kinds: dict[str, ParameterKind] = {}
     for place, module in network.named_modules():
         for name, _ in module.named_parameters(recurse=False):
             full = f"{place}.{name}" if place else name
-            if name == "bias" or isinstance(module, _BatchNorm):
+            if name == "bias" or isinstance(module, _BatchNorm | Members):
                 kinds[full] = "bias"
             else:
                 kinds[full] = "head" if full.startswith(f"{network.head_name}.") else "weight"
@@ -78,30 +79,31 @@ class ThinSGD(torch.optim.SGD):
 
 
 class ThinAdamW(torch.optim.AdamW):
-    """`torch.optim.AdamW` that calls the fused operator directly, as `ThinSGD` does."""
+    """`torch.optim.AdamW` that calls the fused operator directly, as `ThinSGD` does. Parameters of a group share a counter of steps."""
 
     zero_grad = ThinSGD.zero_grad
+    _shares_counters = False
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """Update the parameters; torch's own `step` does the first update, which creates the moments."""
         if self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
+            self._count_apart()
             step: Any = torch.optim.AdamW.step
             return (step if getattr(step, "hooked", False) else self.profile_hook_step(step))(self, closure)
         if closure or not all(group["fused"] and self._is_under_way(group) for group in self.param_groups):
+            self._count_apart()
             return super().step(closure)
         for group in self.param_groups:
             parameters = group["params"]
             states = [self.state[parameter] for parameter in parameters]
-            steps = [state["step"] for state in states]
-            torch._foreach_add_(steps, 1)
             torch._fused_adamw_(
                 parameters,
                 [parameter.grad for parameter in parameters],
                 [state["exp_avg"] for state in states],
                 [state["exp_avg_sq"] for state in states],
                 [],
-                steps,
+                self._counted(states),
                 amsgrad=False,
                 lr=group["lr"],
                 beta1=group["betas"][0],
@@ -122,6 +124,27 @@ class ThinAdamW(torch.optim.AdamW):
             parameter.grad is not None and parameter.device.type == "cpu" and "exp_avg" in self.state[parameter]
             for parameter in group["params"]
         )
+
+    def _counted(self, states: list[dict[str, Any]]) -> list[torch.Tensor]:
+        """Count a step, and return the counter of each parameter: one for all, if they are equal, because counting each takes longer."""
+        counter: torch.Tensor = states[0]["step"]
+        others = [state for state in states if state["step"] is not counter]
+        if all(state["step"].equal(counter) for state in others):
+            for state in others:
+                state["step"] = counter
+            self._shares_counters = True
+            return [counter.add_(1)] * len(states)
+        self._count_apart()
+        steps = [state["step"] for state in states]
+        torch._foreach_add_(steps, 1)
+        return steps
+
+    def _count_apart(self) -> None:
+        """Give each parameter a counter of its own again, as torch's `step` needs it."""
+        if self._shares_counters:
+            for state in self.state.values():
+                state["step"] = state["step"].clone()
+            self._shares_counters = False
 
     step.hooked = True  # type: ignore[attr-defined]  # keeps torch from wrapping it with its hooks
 

@@ -80,7 +80,7 @@ class TrainingState:
         for name, parameter in self._parameters():
             for key, value in self.optimiser.state.get(parameter, {}).items():
                 if isinstance(value, Tensor):
-                    found[f"{OPTIMISER}{name}/{key}"] = value
+                    found[f"{OPTIMISER}{name}/{key}"] = value if value.dim() else value.clone()  # parameters may share a counter
         return found
 
     def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:

@@ -342,6 +342,7 @@ const Engine = (() => {
         for (let i = 0; i < y.length; i++) y[i] = y[i] + carried[i] > 0 ? y[i] + carried[i] : 0;
       } else if (step.op === "pool") pool(x, step, y);
       else if (step.op === "mean") average(x, step.in, y);
+      else if (step.op === "members") for (let i = 0; i < y.length; i++) y[i] = x[i % width] * weights[step.factors + i];
       else throw new Error(`unknown step ${step.op}`);
       return y;
     }

@@ -1,6 +1,7 @@
 """A network as a list of steps that the page's engine (engine.js) computes, and its weights as one array of float32 numbers.
 
 Maps are stored with the channels last. Batch norm becomes part of the convolution before it. Dropout and companions are left out.
+Members become the places of maps, which dense layers treat alike, as 1×1 convolutions do.
 """
 
 import math
@@ -25,6 +26,7 @@ from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.maxout import ConvMaxout, DenseMaxout
 from highwaynet.networks.convolutional import GlobalAverage
 from highwaynet.networks.layerwise import layerwise
+from highwaynet.networks.members import MemberJoin, Members
 from highwaynet.networks.network import Network
 
 StepValues = dict[str, Any]
@@ -65,7 +67,8 @@ def lowered(network: Network, weights: Weights) -> list[StepValues]:
         module = piece.module
         if isinstance(module, Dropout | nn.Flatten) or type(module).__name__ == "_Start":
             continue
-        step = _step(module, shape, weights)
+        for_members = isinstance(module, Members) or (len(shape) == 3 and not images)
+        step = (_for_members if for_members else _step)(module, shape, weights)
         if step is None:
             raise InputError(f"the page cannot compute {piece.label} of {network.plan.name}: its engine does not know such layers")
         step["head"] = module is head or head in module.children()
@@ -116,6 +119,26 @@ def _step(module: nn.Module, shape: Sequence[int], weights: Weights) -> StepValu
         case GlobalAverage():
             step = {"op": "mean", "in": list(shape), "out": [shape[0]]}
     return step
+
+
+def _for_members(module: nn.Module, shape: Sequence[int], weights: Weights) -> StepValues | None:
+    """Return the step of members, or of a module behind them; None for one that has no form for maps."""
+    each: StepValues = {"in": list(shape), "out": list(shape), "kernel": 1, "stride": 1, "pad": 0, "pieces": 1}
+    match module:
+        case DensePlain():
+            own: StepValues = {"op": "conv", "out": [module.out_features, *shape[1:]], "act": module.activation}
+            return each | own | _added(weights, module.weight[0], module.bias[0])
+        case DenseHighway():
+            own = {"op": "highway-conv", "act": module.activation, "independent": module.carry == "independent"}
+            return each | own | _added(weights, module.weight[0], module.bias[0])
+        case nn.Linear():  # an affine map in place of removed layers
+            return each | {"op": "conv", "act": "identity", "affine": True} | _added(weights, module.weight, module.bias)
+        case Members():
+            return {"op": "members", "in": list(shape), "out": [shape[0], module.count, 1], "factors": weights.add(module.factors)}
+        case MemberJoin():
+            factors = torch.full((math.prod(shape),), 1 / module.count)
+            return {"op": "members", "in": list(shape), "out": [len(factors)], "factors": weights.add(factors)}
+    return None
 
 
 def _added(weights: Weights, weight: Tensor, bias: Tensor | None) -> dict[str, int]:
