@@ -84,24 +84,19 @@ class _Network(torch.autograd.Function):
         entry, entry_start = entry_weight.view(entry_weight.shape[-2:]), entry_bias.view(-1)
         members, width = 1 if scale is None else len(scale), len(entry)
         scaled = entry if scale is None else (scale[:, None] * entry).view(-1, entry.shape[1])  # (members·width, inputs)
-        first = layer_forward(x, scaled, entry_start.repeat(members), activation)  # (rows, members·width)
+        first = layer_forward(x, scaled, entry_start if members == 1 else entry_start.repeat(members), activation)  # (rows, members·width)
         last, kept = stack_forward(first.view(-1, width), weight, bias, kind, activation, closed, keep=True)  # (rows·members, width)
-        states = last.view(len(x), members, width).transpose(0, 1)  # (members, rows, width)
-        heads = head_weight.view(-1, members, width).transpose(0, 1)  # (members, outputs, width)
-        outputs = torch.baddbmm(head_bias, states, heads.mT)  # (members, rows, outputs)
-        loss, error = _loss_and_gradient(outputs, targets)
+        head = _one_head if members == 1 else _heads
+        outputs, loss, gy, head_gw, head_gb = head(last, head_weight, head_bias, targets)
 
-        gy = error.bmm(heads).transpose(0, 1).reshape(-1, width)  # (rows·members, width)
         gz, gw, gb = stack_backward(gy, weight, kept, kind, activation, closed)
         gz, entry_gb = layer_backward(gz.view_as(first), first, activation)
-        head_gw, head_gb = error.mT.bmm(states).transpose(0, 1).reshape(head_weight.shape), error.sum((0, 1))
         gx = gz.mm(scaled) if ctx.needs_input_grad[0] else None
         entry_gw, scale_g = gz.t().mm(x), None
         if scale is not None:
             by_member = entry_gw.view(members, *entry.shape)
             scale_g = (by_member * entry).sum(1)  # a product and a sum take a fifth of einsum's time
             entry_gw, entry_gb = by_member.mul_(scale[:, None]).sum(0), entry_gb.view(members, width).sum(0)
-        outputs = outputs[0] if members == 1 else outputs.mean(0)
         entries = (entry_gw.view(entry_weight.shape), entry_gb.view(entry_bias.shape))
         ctx.gradients = (gx, None, None, None, None, *entries, gw, gb, head_gw, head_gb, scale_g)
         ctx.names = (kind, activation, closed)
@@ -119,16 +114,39 @@ class _Network(torch.autograd.Function):
         return found if factor == 1 else tuple(None if gradient is None else gradient.mul_(factor) for gradient in found)
 
 
+_Head = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+"""Outputs (rows, outputs), mean loss, and the gradients of the last layer's input, weight and bias."""
+
+
+def _one_head(last: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> _Head:
+    """Compute the last layer of one network, with fewer operators than `_heads` needs."""
+    outputs = layer_forward(last, weight, bias, "identity")
+    loss, error = _loss_and_gradient(outputs, targets)
+    return outputs, loss, error.mm(weight), error.t().mm(last), layer_backward(error, outputs, "identity")[1]
+
+
+def _heads(last: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> _Head:
+    """Compute the last layers of all members; last: (rows·members, width)."""
+    width, rows = last.shape[1], len(targets)
+    members = len(last) // rows
+    states = last.view(rows, members, width).transpose(0, 1)  # (members, rows, width)
+    heads = weight.view(-1, members, width).transpose(0, 1)  # (members, outputs, width)
+    outputs = torch.baddbmm(bias, states, heads.mT)  # (members, rows, outputs)
+    loss, error = _loss_and_gradient(outputs.flatten(0, 1), targets.repeat(members, *[1] * (targets.dim() - 1)))
+    error = error.view_as(outputs)
+    gy = error.bmm(heads).transpose(0, 1).reshape(-1, width)  # (rows·members, width)
+    gw = error.mT.bmm(states).transpose(0, 1).reshape(weight.shape)
+    return outputs.mean(0), loss, gy, gw, error.sum((0, 1))
+
+
 def _loss_and_gradient(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean loss of the outputs (members, rows, outputs), and its gradient."""
-    members, rows, _ = outputs.shape
+    """Return the mean loss of the outputs (rows, outputs), and its gradient."""
     if targets.is_floating_point():
-        error = outputs - targets.view(rows, -1)
+        error = outputs - targets.view(outputs.shape)
         flat = error.view(-1)
         return flat.dot(flat) / len(flat), error.mul_(2 / len(flat))
-    classes = targets.repeat(members) if members > 1 else targets.contiguous()
     error = torch.empty_like(outputs)
-    loss = compiled().cross_entropy(outputs.flatten(0, 1), classes, error.flatten(0, 1))
+    loss = compiled().cross_entropy(outputs, targets.contiguous(), error)
     return outputs.new_full((), loss), error
 
 
