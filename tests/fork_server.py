@@ -31,7 +31,8 @@ def preload() -> None:
     for module in pkgutil.walk_packages(highwaynet.__path__, "highwaynet."):
         if not module.name.startswith(("highwaynet.cli", "highwaynet.__main__")):
             importlib.import_module(module.name)
-    for name in LATER:
+    commands = ("highwaynet.cli.main",) if "ATTACK_CONTROL" in os.environ else ()  # all commands of an attack have one environment
+    for name in (*LATER, *commands):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()

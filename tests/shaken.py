@@ -46,7 +46,7 @@ class Half:
 
 def opened(path: Path, mode: str = "r", **options: Any) -> Any:
     stream = original_open(path, mode, **options)
-    return Half(stream) if path.name.endswith(".tmp") and mode == "wb" else stream
+    return Half(stream) if path.name.endswith(".tmp") and mode in {"wb", "xb"} else stream
 
 
 def replaced(path: Path, target: Path) -> Path:

@@ -123,6 +123,17 @@ def test_kill_9_while_replacing(run: Path, tmp_path: Path) -> None:
         assert aside(run) == before
 
 
+def test_a_run_that_was_killed_while_it_cleared_up_is_cleared_up(tmp_path: Path) -> None:
+    base = small_spec()
+    spec = RunSpec(network=base.network, training=base.training, data={"validation": 0.2})
+    run = train(spec, tmp_path / "run")
+    (best,) = run.checkpoints.names("best")
+    for suffix in ("json", "safetensors"):  # as a kill between the final weights and clearing up leaves it
+        shutil.copy(run.checkpoints.folder / f"{best}.{suffix}", run.checkpoints.folder / f"best-000000001.{suffix}")
+    train(spec, run.path, resume=True)
+    assert run.checkpoints.names("best") == [best]
+
+
 def test_writes_follow_the_folder_that_was_opened(tmp_path: Path) -> None:
     class Moves(Watcher):
         def epoch(self, *_: object) -> None:

@@ -117,6 +117,22 @@ def test_a_history_that_was_edited_while_the_run_slept_is_not_continued(tmp_path
         train(spec, tmp_path / "copy", resume=True)
 
 
+def test_lost_best_weights_are_noticed(tmp_path: Path, highway: Highway) -> None:
+    base = small_spec()
+    training = {"epochs": 6, "batch_size": 64, "learning_rate": 1.5, "momentum": 0.9, "on_divergence": "ignore"}
+    spec = RunSpec(network=base.network, training=training, data=DataSpec(validation=0.2))
+    run = train(spec, tmp_path / "run")
+    (best,) = run.checkpoints.names("best")
+    assert run.checkpoints.record(best).step < run.checkpoints.record("final").step, "the last epoch is not the best"
+    for suffix in ("json", "safetensors"):
+        (run.checkpoints.folder / f"{best}.{suffix}").unlink()
+        for command in ("evaluate", "verify", "export"):
+            done = highway(command, run.path)
+            assert done.returncode == 2, done.stdout
+            assert done.stderr.count("highway: ") == 1
+    assert highway("evaluate", run.path, "--checkpoint", "final").returncode == 0
+
+
 @pytest.mark.parametrize("damage", [b"not a zip file", b"", b"PK\x03\x04" + bytes(50)])
 def test_arrays_that_are_not_arrays(damage: bytes, finished_run: Runs, highway: Highway) -> None:
     run = finished_run("fc-highway")

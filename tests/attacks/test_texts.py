@@ -10,6 +10,7 @@ import pytest
 from highwaynet.base.errors import InputError
 from highwaynet.base.parsing import MOST_TOML, parse_json, parse_toml
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.search.spec import parse_study
 from support import Highway, Runs
 
 DIGITS = "9" * 5000
@@ -98,3 +99,10 @@ def test_damaged_records_are_computed_again(content: bytes, finished_run: Runs, 
     done = highway("inspect", run.path)
     assert done.returncode == 0, done.stderr
     assert RunDirectory.open(run.path).has_record(records[0].stem)
+
+
+@pytest.mark.parametrize("bounds", [f"low = 0.01, high = {'9' * 400}", f"low = 1, high = {'9' * 400}", f"low = -{'9' * 400}, high = 0.5"])
+def test_bounds_of_a_study_that_no_float_can_hold(bounds: str) -> None:
+    text = f'name = "s"\ntrials = 1\n[space]\n"training.learning_rate" = {{ kind = "uniform", {bounds} }}\n'
+    with pytest.raises(InputError, match=r"between −2\*\*53 and 2\*\*53"):
+        parse_study(text, Path("study.toml"))

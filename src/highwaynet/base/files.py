@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -84,8 +85,19 @@ def is_leftover(path: Path) -> bool:
     return re.fullmatch(r"\..+\.\d+(-[0-9a-f]{16})?\.tmp", path.name) is not None
 
 
+def refuse_pipe(path: Path) -> None:
+    """Raise InputError for a pipe or device, from which reading may wait for ever; those that the shell makes, below /dev, are allowed."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # opening it reports why
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and path.parts[:2] != ("/", "dev"):
+        raise InputError(f"cannot read {path}: it is not a regular file")
+
+
 def read_bytes(path: Path) -> bytes:
     """Read a file; raises InputError with the reason if that fails."""
+    refuse_pipe(path)
     try:
         return path.read_bytes()
     except OSError as error:

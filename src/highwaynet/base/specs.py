@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticUndefined
 
 from highwaynet.base.errors import InputError, SpecError, unknown
+from highwaynet.base.text import with_count
 
 _PLAIN_WORDS = {
     "model_type": "a section, with a field on each line",
@@ -15,6 +16,8 @@ _PLAIN_WORDS = {
     "bool_type": "true or false",
 }
 
+MOST_ERRORS = 5
+"""How many wrong fields an error names."""
 LONGEST = 200
 """Characters of a value in a message."""
 
@@ -116,7 +119,10 @@ def _newer(details: list[ErrorDetails]) -> str | None:
 
 def _sentence(spec: type[BaseModel], details: list[ErrorDetails], section: str) -> str:
     clauses: dict[str, list[str]] = {}  # a field that allows several types has an error for each of them
-    for detail in details:
+    for number, detail in enumerate(details):
+        if len(clauses) == MOST_ERRORS:
+            clauses[f"and {with_count(len(details) - number, 'more error')}"] = []
+            break
         place = [str(part) for part in detail["loc"]]
         if detail["type"] == "extra_forbidden":
             clauses[_unknown_field(spec, place)] = []

@@ -1,6 +1,9 @@
 """Numbers and names as people read them, the same in tables, pages and progress bars."""
 
+import re
 from collections.abc import Iterable
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def either(names: Iterable[str]) -> str:
@@ -11,6 +14,24 @@ def either(names: Iterable[str]) -> str:
     """
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def visible(text: str) -> str:
+    r"""Return a text with control characters, by which a file could steer a terminal, as their codes; line feeds and tabs stay.
+
+    >>> print(visible("cat\x1b[2J"), visible("b\u202ea"))
+    cat\x1b[2J b\u202ea
+    """
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most about this many characters, without its middle if it is longer.
+
+    >>> shortened("0123456789", 10), shortened("0123456789", 6)
+    ('0123456789', '0123 … 89')
+    """
+    return text if len(text) <= most else f"{text[: most * 2 // 3]} … {text[-(most // 3) :]}"
 
 
 def percent(share: float) -> str:

@@ -13,6 +13,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
 
+from highwaynet.base.text import visible
+
 CHECKPOINT = (
     "Which weights: final (after the last epoch), best (lowest validation loss) or average (training.weight_average). By default the "
     "run's answer: best if it has validation data, unless training.answer says otherwise."
@@ -23,7 +25,11 @@ FOLDED = 12
 
 
 class _Console(Console):
-    """A console that raises BrokenPipeError; rich's would end the program."""
+    """A console that raises BrokenPipeError (rich's would end the program), and prints control characters in texts as their codes."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print texts and other things."""
+        super().print(*(visible(one) if isinstance(one, str) else one for one in objects), **options)
 
     def on_broken_pipe(self) -> None:
         """Raise the error that is being handled again."""
@@ -61,7 +67,7 @@ def print_table(columns: list[tuple[str, str]], rows: list[list[str]], title: st
         )
         least += narrowest + 3  # a space on either side, and the frame
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(visible, row))
     if least > console.width:
         table.width = least
     console.print(table, crop=False)

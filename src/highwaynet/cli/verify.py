@@ -9,6 +9,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.cli.data import DATA_ROOT, JSON, use_data_root
 from highwaynet.cli.output import console, print_json, print_table
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.history import epoch_in
 
 if TYPE_CHECKING:
     from highwaynet.runs.verifying import Check
@@ -59,8 +60,8 @@ def _score(run: RunDirectory) -> "Check":
     spec = run.read_spec()
     if spec.training.objective is not None or spec.data.in_memory:
         return Check(what=what, state="unsealed", detail="needs data or an objective that were passed in Python")
-    epoch = run.checkpoints.record(run.resolve(run.answer)).epoch
-    stored = run.read_history()[epoch - 1].validation if epoch else None
+    found_epoch = epoch_in(run.read_history(), run.checkpoints.record(run.resolve(run.answer)).epoch, run.path)
+    stored = found_epoch.validation if found_epoch else None
     if stored is None:
         return Check(what=what, state="unsealed", detail="the run has no validation data; highway evaluate computes the test score")
     from highwaynet.training.evaluation import evaluate_run

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, cast
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot
+from highwaynet.base.files import cannot, refuse_pipe
 
 CHUNK = 1 << 20
 LONGEST_NAME = 255
@@ -51,6 +51,7 @@ def unpack_tar(path: Path, destination: Path, *, size_limit: int, member_limit: 
     """
     if destination.exists() or destination.is_symlink():
         raise InputError(f"cannot unpack {path}: {destination} already exists; remove it first")
+    refuse_pipe(path)
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         # Other users cannot open the temporary folder, so that a folder inside it becomes the destination.

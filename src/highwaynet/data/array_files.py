@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot
+from highwaynet.base.files import cannot, refuse_pipe
 from highwaynet.data.array_forms import converted, failure_told, finite_rows, kept_type, not_finite, shaped_inputs
 from highwaynet.data.names import LabelKind, Task
 from highwaynet.data.samples import Samples
@@ -175,6 +175,7 @@ def _load(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
 
 def _map(path: Path) -> NDArray[Any]:
     """Memory-map the array in an .npy file."""
+    refuse_pipe(path)
     with failure_told(str(path)):
         with path.open("rb") as stream:
             header = _read_header(stream, str(path))

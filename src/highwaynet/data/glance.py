@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from highwaynet.base.errors import HighwayError, InputError
-from highwaynet.base.files import cannot
+from highwaynet.base.files import cannot, refuse_pipe
 from highwaynet.data.array_files import read_arrays
 from highwaynet.data.formats import format_of
 from highwaynet.data.image_folder import glance_at_images, looks_like_image_folder
@@ -90,6 +90,7 @@ def _of_arrays(shape: tuple[int, ...], classes: tuple[str, ...]) -> Glance:
 
 def _rows(path: Path) -> int:
     """Count the rows of a table, without reading its cells; quoted line breaks count as rows."""
+    refuse_pipe(path)
     if path.name.lower().endswith(".parquet"):
         try:
             return int(import_module("pyarrow.parquet").ParquetFile(str(path)).metadata.num_rows)

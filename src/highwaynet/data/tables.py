@@ -367,7 +367,7 @@ def _unexpected(rule: _NumberRule | _DateRule, column: Column, row: int, value: 
 
 def _standardised(rule: _NumberRule | _DateRule, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return standardised values, infinite if float32 cannot hold them."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # invalid: a signalling NaN, which a Parquet file can have
         scaled: NDArray[np.float64] = np.where(np.isnan(values), 0.0, (values - rule.mean) / rule.std)
         scaled[np.isinf(scaled.astype(np.float32))] = np.inf
     return scaled

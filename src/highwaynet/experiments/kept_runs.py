@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, write_atomically
+from highwaynet.base.files import cannot, refuse_pipe, write_atomically
 from highwaynet.data.archives import LONGEST_NAME, UNUSABLE, wrong_name
 from highwaynet.experiments.pool import RUNS
 from highwaynet.runs.directory import RunDirectory
@@ -113,6 +113,7 @@ def unpack(content: bytes, path: Path) -> dict[str, bytes]:
 
 
 def _read(path: Path) -> bytes:
+    refuse_pipe(path)
     try:
         with path.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)

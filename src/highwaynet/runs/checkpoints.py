@@ -70,13 +70,23 @@ class Checkpoints:
         found = [path.stem for kind in kinds for path in self.folder.glob(f"{kind}*.json")]
         return sorted(found, key=step_in, reverse=True)
 
-    def save(self, name: str, tensors: Mapping[str, "Tensor"], *, epoch: int, step: int, progress: RunProgress | None = None) -> None:
+    def save(
+        self,
+        name: str,
+        tensors: Mapping[str, "Tensor"],
+        *,
+        epoch: int,
+        step: int,
+        progress: RunProgress | None = None,
+        best_step: int | None = None,
+    ) -> None:
         """Write tensors, then their sidecar."""
         self.remove(name)  # after a rewind, a run reaches the same step again: an old sidecar must not be next to new tensors
         content = encode(tensors)
         write_atomically(self.folder / f"{name}.safetensors", content)
         owners = {field: sha256(read_bytes(path)) for field, path in self._belongs_to.items() if path.exists()}
-        record = CheckpointRecord.model_validate({"epoch": epoch, "step": step, "sha256": sha256(content), "progress": progress} | owners)
+        about = {"epoch": epoch, "step": step, "sha256": sha256(content), "progress": progress, "best_step": best_step}
+        record = CheckpointRecord.model_validate(about | owners)
         write_atomically(self.folder / f"{name}.json", record.sealed().model_dump_json(indent=2) + "\n")
 
     def remove(self, name: str) -> None:
@@ -103,6 +113,14 @@ class Checkpoints:
         if not record.is_intact():
             raise InputError(f"{path} is damaged: its checksum is wrong")
         return record
+
+    def has_best(self, name: str) -> bool:
+        """Whether there is a best checkpoint; raises InputError if the sidecar of a checkpoint names one that is gone."""
+        best = self.record(name).best_step
+        if best is not None and name_at(BEST, best) not in self.names(BEST):
+            path = self.folder / f"{name_at(BEST, best)}.json"
+            raise InputError(f"{path} is missing, with the weights that the run answers with: restore it, or use --checkpoint final")
+        return bool(self.names(BEST))
 
     def load(self, name: str) -> tuple[dict[str, "Tensor"], CheckpointRecord]:
         """Read tensors and sidecar; raises InputError if a checksum, also of the run's spec, data or plan, does not match."""

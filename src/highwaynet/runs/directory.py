@@ -343,7 +343,7 @@ class RunDirectory:
         training = self.read_spec().training
         if training.answer is not None:
             return training.answer
-        if self.finished and self.checkpoints.names("best"):
+        if self.finished and self.checkpoints.has_best(FINAL):
             return "best"
         return "final" if training.weight_average is None else "average"
 

@@ -1,11 +1,11 @@
 """The files history.jsonl and timing.jsonl of a run, to which a line is added for each epoch. Does not import torch."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, read_bytes, sync
+from highwaynet.base.files import cannot, read_bytes, refuse_pipe, sync
 from highwaynet.base.specs import parsed
 from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.seals import Seal, read_seals, write_seals
@@ -64,6 +64,13 @@ def parse_history(lines: list[str], path: Path) -> list[EpochRecord]:
     return history
 
 
+def epoch_in(history: Sequence[EpochRecord], epoch: int, run: Path) -> EpochRecord | None:
+    """Return an epoch of a history; None for epoch 0. Raises InputError if the history does not reach it."""
+    if epoch > len(history):
+        raise InputError(f"{run} is damaged: its weights are of epoch {epoch}, and {HISTORY} has {len(history)} epochs")
+    return history[epoch - 1] if epoch else None
+
+
 def _seal(folder: Path, lengths: Mapping[str, int]) -> None:
     """Seal the beginnings of files, and environment.json as a whole."""
     contents = {name: read_bytes(folder / name) for name in SEALED if (folder / name).is_file()}
@@ -71,6 +78,7 @@ def _seal(folder: Path, lengths: Mapping[str, int]) -> None:
 
 
 def _synced_size(path: Path) -> int:
+    refuse_pipe(path)
     try:
         with path.open("rb+") as stream:
             sync(stream.fileno())

@@ -8,6 +8,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
 from highwaynet.networks.description import describe_plan
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.history import epoch_in
 from highwaynet.runs.lock import is_locked
 from highwaynet.runs.run_records import EpochRecord
 from highwaynet.runs.spec import SPEC
@@ -67,7 +68,7 @@ def summarise(path: Path) -> RunSummary:
     run = RunDirectory.open(path)
     try:
         spec = run.read_spec()
-        history = run.read_history() if run.has_history else []
+        history = run.read_history() if run.has_history or run.finished else []
         layers = describe_plan(run.load_plan()).layers if run.has_plan else spec.network.depth
         depth = "" if spec.network.preset.traits.has_variants and layers == spec.network.depth else f" {layers}"
         return RunSummary(
@@ -78,7 +79,7 @@ def summarise(path: Path) -> RunSummary:
             seed=spec.seed,
             epochs=spec.training.epochs,
             last=history[-1] if history else None,
-            answer=history[epoch - 1] if (epoch := _answering_epoch(run)) else None,
+            answer=epoch_in(history, _answering_epoch(run), path),
             seconds=run.read_seconds(),
         )
     except InputError as error:

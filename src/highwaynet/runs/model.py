@@ -248,4 +248,6 @@ def load(run: str | PathLike[str], checkpoint: Kept | None = None) -> TrainedMod
     directory = RunDirectory.open(Path(run))
     preparation = directory.load_preparation()
     network = load_network(directory, checkpoint, data=preparation.record)
+    if (classes := len(preparation.record.class_names)) and classes != network.plan.outputs:
+        raise InputError(f"{directory.path}: its data have {classes} classes, and its network has {network.plan.outputs} outputs")
     return TrainedModel(network, preparation, directory.read_spec(), directory.path)

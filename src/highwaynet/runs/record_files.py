@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from highwaynet.base.arrays import CHECKSUM, array_fields, pack, unpack
 from highwaynet.base.errors import InputError
-from highwaynet.base.files import cannot, sha256, write_atomically
+from highwaynet.base.files import cannot, read_bytes, sha256, write_atomically
 from highwaynet.base.parsing import parse_json
 from highwaynet.runs.seals import SEALS, add_seals, read_seals
 
@@ -27,8 +27,8 @@ def records_in(folder: Path) -> Iterator[Path]:
         if path.name == SEALS:
             continue
         try:
-            content = parse_json(path.read_bytes(), path)
-        except (OSError, InputError):
+            content = parse_json(read_bytes(path), path)
+        except InputError:
             content = {"fingerprint": "damaged"}
         if isinstance(content, dict) and "fingerprint" in content:
             yield from (path, path.with_suffix(".npz"))
@@ -81,7 +81,7 @@ def load_record(folder: Path, name: str, kind: type[RecordT]) -> RecordT | None:
         return None
 
     def read(file: str) -> bytes:
-        content = (folder / file).read_bytes()
+        content = read_bytes(folder / file)
         if seals is not None and (file not in seals or not seals[file].fits(content, whole=True)):
             raise KeyError(file)
         return content

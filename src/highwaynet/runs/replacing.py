@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from highwaynet.base.files import is_leftover, write_atomically
+from highwaynet.base.errors import InputError
+from highwaynet.base.files import is_leftover, read_text, write_atomically
 
 MARK = "replaced.txt"
 """A file in a run that was set aside. It names the run that takes its place; without it, a folder is never removed."""
@@ -59,6 +60,6 @@ def _candidates(path: Path) -> Iterator[Path]:
 
 def _name_in(mark: Path) -> str | None:
     try:
-        return mark.read_text(encoding="utf-8").partition("\n")[0]
-    except (OSError, ValueError):
+        return read_text(mark).partition("\n")[0]
+    except InputError:
         return None

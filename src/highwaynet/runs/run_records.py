@@ -173,6 +173,8 @@ class CheckpointRecord(Spec):
     """Checksum of the plan.json that it belongs to; empty in older runs, which have no plan.json."""
     progress: RunProgress | None = None
     """The state of the run, in checkpoints from which it can be resumed."""
+    best_step: Count | None = None
+    """In the final checkpoint: the step of the best one, if there is one; without this, losing the best one would not be noticed."""
     own_sha256: str = ""
     """Checksum of this record as JSON, without this field."""
 
@@ -185,7 +187,7 @@ class CheckpointRecord(Spec):
         return self.own_sha256 in {"", self._digest()}
 
     def _digest(self) -> str:
-        absent = set() if self.plan_sha256 else {"plan_sha256"}
+        absent = {name for name, value in (("plan_sha256", self.plan_sha256 or None), ("best_step", self.best_step)) if value is None}
         return sha256(self.model_dump_json(exclude={"own_sha256"} | absent).encode())
 
 

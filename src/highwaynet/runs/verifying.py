@@ -27,6 +27,8 @@ def check_files(run: RunDirectory) -> list[Check]:
     kinds = ("start", "final", "average", "objective", "best", "step", "stop")
     for name in run.checkpoints.names(*kinds):
         checks.append(_tried(f"checkpoints/{name}", lambda name=name: run.checkpoints.load(name)))  # type: ignore[misc]
+    if run.finished and (missing := _tried("checkpoints/best", lambda: run.answer)).state == "wrong":
+        checks.append(missing)
     try:
         states = run.seal_states()
     except InputError as error:

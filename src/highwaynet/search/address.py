@@ -23,9 +23,13 @@ class Address:
     @classmethod
     def of_file(cls, path: Path) -> "Address":
         """Return the address of a SQLite file; raises InputError if its path cannot be part of a URL."""
-        if "?" in str(path.resolve()):
+        try:
+            place = path.resolve()
+        except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
+            raise InputError(f"{path}: cannot find out where this link leads") from error
+        if "?" in str(place):
             raise InputError(f"{path}: a study cannot be in a folder with a question mark in its name; choose another folder")
-        return cls(f"sqlite:///{path.resolve()}")
+        return cls(f"sqlite:///{place}")
 
     @classmethod
     def parse(cls, text: str) -> "Address":

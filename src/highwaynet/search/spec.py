@@ -271,16 +271,16 @@ def _check_parameter(place: str, parameter: Parameter) -> None:
         return
     if parameter.choices is not None or low is None or high is None:
         raise InputError(f"{place}: {kind} needs low and high, and no choices")
+    if max(abs(low), abs(high)) > MOST:  # before anything is computed: a whole number can be too large for a float
+        raise InputError(f"{place}: choose low and high between −2**53 and 2**53")
     if low >= high:
         raise InputError(f"{place} low = {low} and high = {high}: low must be below high")
     if kind == "log-uniform" and low <= 0:
         raise InputError(f"{place} low = {low}: log-uniform needs low above 0")
     if step is not None and (kind == "log-uniform" or not 0 < step <= high - low):
         raise InputError(f"{place} step = {step}: only uniform and integer may have a step, above 0 and at most high − low")
-    if max(abs(low), abs(high), (high - low) / (step or 1)) > MOST:
-        raise InputError(
-            f"{place} low = {low}, high = {high}{f', step = {step}' if step else ''}: choose bounds and a number of steps of at most 2**53"
-        )
+    if (high - low) / (step or 1) > MOST:
+        raise InputError(f"{place} low = {low}, high = {high}, step = {step}: choose a number of steps of at most 2**53")
     if kind == "integer" and not all(isinstance(number, int) for number in (low, high, step or 1)):
         raise InputError(f"{place} low = {low}, high = {high}{f', step = {step}' if step else ''}: integer needs whole numbers")
 

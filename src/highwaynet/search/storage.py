@@ -240,7 +240,16 @@ class Patience:
                 time.sleep(0.5)
 
 
-FINAL = ("readonly", "no such table", "undefinedtable", "permission denied", "disk is full", "malformed", "not a database")
+FINAL = (
+    "readonly",
+    "no such table",
+    "undefinedtable",
+    "permission denied",
+    "disk is full",
+    "disk i/o error",
+    "malformed",
+    "not a database",
+)
 
 
 def _is_final(reason: str) -> bool:

@@ -208,6 +208,7 @@ def shrink(job: Shrinking, show: Announce, watch: Watch, interruption: Interrupt
     """
     job.check()
     if (job.out / RECORD).is_file() and (job.out / NETWORK).is_dir():  # test samples are used once
+        remove_leftovers(job.out)
         return parsed(ShrinkRecord, read_text(job.out / RECORD), str(job.out / RECORD))
     job.start()
     curve = next(curve for curve in job.curves(show).curves if curve.criterion == job.settings.criterion)

@@ -121,10 +121,8 @@ class Saver:
             checkpoints.save(OBJECTIVE, own, epoch=state.epoch, step=state.step)
         if state.average is not None:
             checkpoints.save(AVERAGE, state.average.module.state_dict(), epoch=state.epoch, step=state.step)
-        checkpoints.save(FINAL, state.network.state_dict(), epoch=state.epoch, step=state.step)
-        for name in checkpoints.names(BEST):
-            if state.best is None or step_in(name) != state.best.step:
-                checkpoints.remove(name)
+        best = state.best.step if state.best is not None and name_at(BEST, state.best.step) in checkpoints.names(BEST) else None
+        checkpoints.save(FINAL, state.network.state_dict(), epoch=state.epoch, step=state.step, best_step=best)
         clear(self._run)
 
     def newest(self) -> CheckpointRecord | None:
@@ -211,7 +209,9 @@ class Saver:
 
 
 def clear(run: RunDirectory) -> None:
-    """Remove what was kept to resume, and the run that this one has replaced."""
-    for name in run.checkpoints.names(STEP, STOP):
-        run.checkpoints.remove(name)
+    """Remove what a finished run had kept to resume, and the run that it has replaced; a killed process may have left it."""
+    best = run.checkpoints.record(FINAL).best_step
+    for name in run.checkpoints.names(STEP, STOP, *([] if best is None else [BEST])):
+        if not name.startswith(BEST) or step_in(name) != best:
+            run.checkpoints.remove(name)
     run.forget_earlier()

@@ -18,7 +18,7 @@ from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.description import describe_plan
 from highwaynet.networks.network import Network
 from highwaynet.networks.plan import Plan
-from highwaynet.runs.checkpoints import FINAL, START, decode
+from highwaynet.runs.checkpoints import BEST, FINAL, START, STEP, STOP, decode
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import start_network
@@ -120,7 +120,8 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
             run.take_up(environment)
             if run.finished:
                 run.checkpoints.read(FINAL)  # raises an error if it is damaged
-        if stored is None or (spec.start is not None and not run.has_plan):  # the run may have been killed before it wrote the plan
+        # The run may have been killed before it wrote the plan. With checkpoints, it is a run of a version that wrote none.
+        if stored is None or not (run.has_plan or run.checkpoints.names(START, STEP, STOP, BEST, FINAL)):
             run.save_plan(plan)
         if not run.has_preparation:
             run.save_preparation(data.preparation)
