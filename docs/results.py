@@ -53,7 +53,7 @@ highway reproduce table1                   # the runs, the paper's numbers next 
 ```
 
 The same command continues after an interruption. Every ten minutes it also writes what the rules need of finished runs
-to the folder of the claim (`runs.zip`, without weights). Copied into the folder `--out` of another machine, the claim
+to the folder of the claim (`ended.zip`, without weights). Copied into the folder `--out` of another machine, the claim
 continues there, and makes only the runs that are missing.
 
 The runs below have scale `laptop`. [PAPER_SCALE.md](PAPER_SCALE.md) explains how to run the original budgets on a GPU.

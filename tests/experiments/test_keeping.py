@@ -1,5 +1,6 @@
 """Claims that continue from what their folder holds of earlier runs, without weights."""
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,13 @@ from experiments.test_reproduce import CLAIM, Silent, train_here
 from highwaynet.experiments import keeping
 from highwaynet.experiments import reproduce as module
 from highwaynet.experiments.claim_records import load_plan
-from highwaynet.experiments.claims import Run
-from highwaynet.experiments.kept_runs import ARCHIVE, read_archive, write_runs
+from highwaynet.experiments.claims import Run, Scale
+from highwaynet.experiments.kept_runs import ARCHIVE, UNFINISHED, read_archive, write_runs
 from highwaynet.experiments.pool import Pool
 from highwaynet.experiments.race import RACE_DENSE
 from highwaynet.experiments.reproduce import Job, prepare, reproduce
 from highwaynet.experiments.runner import Standing
+from highwaynet.runs.spec import with_training
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def test_a_claim_whose_runs_are_kept_is_judged_without_them(made: Path, trained:
 
 
 def test_only_runs_that_are_missing_are_made(made: Path, trained: list[str]) -> None:
-    before, runs = claim_files(made / "toy"), read_archive(made / "toy")
+    before, runs = claim_files(made / "toy"), read_archive(made / "toy" / ARCHIVE)
     write_runs(made / "toy", {"tame-1": runs["tame-1"]})
     job = prepare(CLAIM, "laptop", None, made, [])
     assert [run.label for run, _ in job.left] == ["wild"]
@@ -73,7 +75,7 @@ def test_only_runs_that_are_missing_are_made(made: Path, trained: list[str]) -> 
 @pytest.mark.parametrize("wrong", ["another run", "without a record", "damaged"])
 def test_kept_runs_that_do_not_do_are_made_again(wrong: str, made: Path, trained: list[str]) -> None:
     folder = made / "toy"
-    before, runs = claim_files(folder), read_archive(folder)
+    before, runs = claim_files(folder), read_archive(folder / ARCHIVE)
     if wrong == "another run":
         runs["tame-1"] = runs["wild"]
     elif wrong == "without a record":
@@ -93,7 +95,7 @@ def test_runs_are_kept_while_others_are_made(tmp_path: Path, trained: list[str],
 
     class Stopped(Silent):
         def show(self, standing: Standing) -> None:
-            seen.append(sorted(read_archive(job.folder)))
+            seen.append(sorted(read_archive(job.folder / UNFINISHED)))
             if standing.done == 2:
                 raise KeyboardInterrupt
 
@@ -114,10 +116,38 @@ def test_nothing_is_kept_in_between_if_a_claim_is_quick(tmp_path: Path, trained:
 
     class Stopped(Silent):
         def show(self, standing: Standing) -> None:
-            assert not (job.folder / ARCHIVE).exists()
+            assert [path.name for path in job.folder.iterdir()] == ["plan.json"]
 
     reproduce(job, 1, Stopped())
     assert (job.folder / ARCHIVE).exists()
+
+
+def test_the_runs_of_an_earlier_record_stay_until_there_is_a_new_one(
+    made: Path, trained: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "EVERY", 0.0)
+    folder = made / "toy"
+    before = (folder / ARCHIVE).read_bytes()
+
+    class Stopped(Silent):
+        def show(self, standing: Standing) -> None:
+            if standing.done == 2:
+                raise KeyboardInterrupt
+
+    def other(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
+        tame, wild = CLAIM.plan(scale, seeds)
+        changed = (with_training(tame.spec, learning_rate=0.123), with_training(wild.spec, learning_rate=2e5))
+        return tuple(Run(run.label, spec, run.analyses) for run, spec in zip((tame, wild), changed, strict=True))
+
+    claim = dataclasses.replace(CLAIM, plan=other)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(prepare(claim, "laptop", None, made, []), 1, Stopped())
+    assert (folder / ARCHIVE).read_bytes() == before
+    assert sorted(read_archive(folder / UNFINISHED)) == ["tame-1"]
+    reproduce(prepare(claim, "laptop", None, made, []), 1, Silent())
+    assert sorted(read_archive(folder / ARCHIVE)) == ["tame-1", "wild"]
+    assert (folder / ARCHIVE).read_bytes() != before
+    assert not (folder / UNFINISHED).exists()
 
 
 def test_a_teacher_is_needed_as_long_as_its_students_are(tmp_path: Path) -> None:

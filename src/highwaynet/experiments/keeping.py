@@ -4,7 +4,7 @@ A claim that takes many hours can so be continued on another machine from its fo
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 from highwaynet.base.errors import InputError
 from highwaynet.experiments.claims import Run
 from highwaynet.experiments.evidence import Answers, Status, ask, has_records, kept_of, status_of
-from highwaynet.experiments.kept_runs import read_archive, write_runs
+from highwaynet.experiments.kept_runs import ARCHIVE, UNFINISHED, read_archive, write_archive
 from highwaynet.experiments.keys import key_of
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.kept import KeptRun
@@ -24,19 +24,22 @@ Ended = tuple[KeptRun, Status]
 """What is kept of a run, and how it ended."""
 
 
-def kept_before(folder: Path, runs: Iterable[Run]) -> dict[str, Ended]:
+def kept_before(folder: Path, runs: Sequence[Run]) -> dict[str, Ended]:
     """Return the runs that an earlier call kept in a claim's folder, by label, if they answer all that the claim asks."""
     found: dict[str, Ended] = {}
-    with suppress(InputError):  # a damaged archive is written again
-        archive = read_archive(folder)
-        for run in runs:
-            kept = archive.get(run.label)
-            if kept is None or key_of(kept.read_spec()) != key_of(run.spec):
-                continue
-            status = status_of(kept, run.analyses)
-            if status == "diverged" or has_records(kept, run.analyses):
-                found[run.label] = (kept, status)
+    for name in (ARCHIVE, UNFINISHED):
+        with suppress(InputError):  # a damaged archive is written again
+            archive = read_archive(folder / name)
+            found |= {run.label: kept for run in runs if (kept := _usable(run, archive.get(run.label)))}
     return found
+
+
+def _usable(run: Run, kept: KeptRun | None) -> Ended | None:
+    """Return what is kept of a run; None if that is another run, or does not answer all questions."""
+    if kept is None or key_of(kept.read_spec()) != key_of(run.spec):
+        return None
+    status = status_of(kept, run.analyses)
+    return (kept, status) if status == "diverged" or has_records(kept, run.analyses) else None
 
 
 def kept_now(run: Run, directory: RunDirectory, note: Callable[[str], None]) -> Ended:
@@ -85,7 +88,7 @@ class Keeper:
                     with suppress(InputError):  # a damaged run is reported at the end
                         self.kept[run.label] = kept_now(run, directory, lambda _: None)
             if len(self.kept) > before:
-                write_runs(self.folder, {label: run for label, (run, _) in self.kept.items()})
+                write_archive(self.folder / UNFINISHED, {label: run for label, (run, _) in self.kept.items()})
         finally:
             torch.set_num_threads(threads)
             self._last = time.monotonic()

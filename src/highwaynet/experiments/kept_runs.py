@@ -21,6 +21,8 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.kept import KeptRun
 
 ARCHIVE = "runs.zip"
+UNFINISHED = "ended.zip"
+"""The same for the runs that have ended while others are still being made; until the record is written, runs.zip stays as it was."""
 MOST_BYTES = 512 * 2**20
 """Largest size of the archive, and of all members together; claims at scale paper need less than a fifth of it."""
 MOST_MEMBER_BYTES = 64 * 2**20
@@ -38,12 +40,17 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, L
 
 
 def write_runs(folder: Path, runs: Mapping[str, KeptRun]) -> None:
-    """Write the runs of a claim, by label, to its folder; a folder of kept runs from an earlier version is then removed."""
-    path = folder / ARCHIVE
+    """Write the runs of a claim, by label, to its folder; what an unfinished claim or an earlier version kept is then removed."""
+    write_archive(folder / ARCHIVE, runs)
+    (folder / UNFINISHED).unlink(missing_ok=True)
+    _remove_old_runs(folder / RUNS)
+
+
+def write_archive(path: Path, runs: Mapping[str, KeptRun]) -> None:
+    """Write runs, by label, to an archive."""
     content = pack({f"{label}/{name}": content for label, run in runs.items() for name, content in run.files.items()})
     unpack(content, path)  # an archive that cannot be read must not replace an existing one
     write_atomically(path, content)
-    _remove_old_runs(folder / RUNS)
 
 
 def read_runs(folder: Path, labels: Iterable[str]) -> dict[str, KeptRun]:
@@ -53,15 +60,14 @@ def read_runs(folder: Path, labels: Iterable[str]) -> dict[str, KeptRun]:
         if not (folder / RUNS).is_dir():
             raise InputError(f"{path} is missing: {WAY_OUT}")
         return {label: KeptRun.in_folder(folder / RUNS / label) for label in wanted}
-    found = read_archive(folder)
+    found = read_archive(path)
     if missing := [label for label in wanted if label not in found]:
         raise InputError(f"{path} does not hold the run {missing[0]}: {WAY_OUT}")
     return {label: found[label] for label in wanted}
 
 
-def read_archive(folder: Path) -> dict[str, KeptRun]:
-    """Return all runs in the archive of a claim, by label; empty if there is none. Raises InputError if it is damaged."""
-    path = folder / ARCHIVE
+def read_archive(path: Path) -> dict[str, KeptRun]:
+    """Return all runs in an archive, by label; empty if there is none. Raises InputError if it is damaged."""
     if not path.exists():
         return {}
     found: dict[str, dict[str, bytes]] = {}
