@@ -7,6 +7,7 @@ from pydantic import Field
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec, validated
+from highwaynet.runs.spec import spec_from_values
 from highwaynet.search.spec import StudySpec
 
 SPACE = {"training.momentum": {"kind": "uniform", "low": 0.0, "high": 0.9}}
@@ -64,3 +65,8 @@ def test_sentences(spec: type[Spec], values: dict[str, Any], sentence: str) -> N
 def test_a_section_is_named() -> None:
     with pytest.raises(InputError, match=r"^network\.size is missing \(How large"):
         validated(Inner, {}, "network.")
+
+
+def test_an_unknown_field_of_an_optional_section_is_named() -> None:
+    with pytest.raises(InputError, match=r"unknown field of \[teacher\] 'hint_layer'"):
+        spec_from_values({"teacher": {"run": "wise", "hint_layer": 2}})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from highwaynet import DataSpec, InputError, NetworkSpec, RunSpec, TrainingSpec, load, load_dataset
 from highwaynet.data.columns import recognise
-from highwaynet.data.dates import EPOCH, DateForm, days_in, form_of
+from highwaynet.data.dates import EPOCH, DateForm, are_unclear_dates, days_in, form_of
 from highwaynet.data.delimiters import delimiter_of
 from highwaynet.data.table_files import read_table, table_of
 from highwaynet.data.tables import TableEncoder
@@ -373,3 +373,17 @@ def test_data_in_memory_with_settings() -> None:
     ):
         with pytest.raises(InputError, match=sentence):
             load_dataset(spec, data=data)
+
+
+@pytest.mark.parametrize(
+    ("cells", "form"),
+    [
+        (["23/01/01", "23/01/15", "24/12/28"], None),
+        (["23.01.01", "23.01.15", "24.12.28"], None),
+        (["01/01/23", "15/01/23", "28/12/24"], ("day first", False)),
+        (["12/31/24", "01/05/24"], ("month first", False)),
+    ],
+)
+def test_years_of_two_digits_may_come_first(cells: list[str], form: tuple[str, bool] | None) -> None:
+    assert form_of(cells) == form
+    assert form is not None or are_unclear_dates(cells)

@@ -140,3 +140,15 @@ def test_meta_estimators() -> None:
     assert StackingRegressor([("a", regressor), ("b", regressor)], cv=2).fit(x, NUMBERS).predict(x).shape == (120,)
     logarithm = TransformedTargetRegressor(regressor, func=np.log1p, inverse_func=np.expm1)
     assert (logarithm.fit(x, np.abs(NUMBERS)).predict(x) > -1).all()
+
+
+def test_truth_values_where_numbers_were() -> None:
+    x = pd.DataFrame({"a": [0, 1] * 60, "b": np.arange(120.0)})
+    model = HighwayClassifier(epochs=2, random_state=0).fit(x, [0, 1] * 60)
+    np.testing.assert_array_equal(model.predict_proba(x.astype({"a": bool})), model.predict_proba(x))
+
+
+def test_dates_in_arrays_do_not_depend_on_their_unit() -> None:
+    dates = np.array(["2020-01-01", "2021-05-05", "2019-03-04"] * 40, "M8[ns]")[:, None]
+    model = HighwayClassifier(epochs=1, random_state=0).fit(dates, [0, 1, 1] * 40)
+    np.testing.assert_array_equal(model.predict_proba(dates.astype("M8[D]")), model.predict_proba(dates))

@@ -93,6 +93,21 @@ def test_gradients_against_a_reference_in_float64(form: DistanceForm, name: str)
             torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=tolerance * largest)
 
 
+def test_members_imitate_the_teacher_on_their_own() -> None:
+    generator = torch.Generator().manual_seed(1)
+    student = build_network(NetworkSpec(depth=3, width=8, members=3), (1, 8, 8), 10, generator=generator)
+    wise = network_of(5, 2)
+    inputs, targets = torch.rand(7, 1, 8, 8), torch.arange(7)
+    found = Distillation(Classification(), wise, temperature=4.0, weight=0.5)(student, Batch(inputs, targets))
+    each, aims = student.by_member(inputs), wise(inputs).detach()
+    expected = [F.cross_entropy(each[:, member], targets) for member in range(3)]
+    p = (aims / 4).softmax(1)
+    distances = [(p * (p.log() - (each[:, member] / 4).log_softmax(1))).sum(1).mean() for member in range(3)]
+    torch.testing.assert_close(found.loss, torch.stack(expected).mean())
+    torch.testing.assert_close(found.minimised, torch.stack(expected).mean() + 0.5 * 16 * torch.stack(distances).mean())
+    torch.testing.assert_close(found.outputs, each.mean(1).detach())
+
+
 def test_high_temperatures_match_logits() -> None:
     """For T → ∞ the usual form becomes the squared distance of the centred logits, divided by 2·classes (Hinton et al., section 2.1)."""
     generator = torch.Generator().manual_seed(0)

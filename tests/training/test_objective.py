@@ -319,3 +319,12 @@ def test_trying_an_objective_leaves_batch_norm_alone(tmp_path: Path) -> None:
     two = train(spec, tmp_path / "two", data=data, objective=Mirror())
     assert isinstance(two, RunDirectory)
     assert (one.path / "checkpoints/final.safetensors").read_bytes() == (two.path / "checkpoints/final.safetensors").read_bytes()
+
+
+def test_a_batch_in_which_no_sample_counts_changes_nothing() -> None:
+    outputs = torch.randn(3, 2, requires_grad=True)
+    found = Classification(class_weight=torch.tensor([0.0, 1.0]))(lambda x: x, Batch(outputs, torch.zeros(3, dtype=torch.int64)))
+    found.minimised.backward()
+    assert found.minimised.item() == 0
+    assert outputs.grad is not None
+    assert not outputs.grad.any()

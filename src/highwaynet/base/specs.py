@@ -163,5 +163,6 @@ def _meaning(spec: Any, place: list[str]) -> str:
 def _unknown_field(spec: Any, place: list[str]) -> str:
     *sections, name = place
     for section in sections:
-        spec = spec.model_fields[section].annotation
+        annotation = spec.model_fields[section].annotation
+        spec = section_in(annotation) or annotation
     return str(unknown(f"field of [{'.'.join(sections)}]" if sections else "field", name, spec.model_fields))

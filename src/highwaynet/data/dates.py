@@ -1,7 +1,7 @@
 """Dates and times in the cells of a table, as days since 1970. Does not import torch."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import date
 from typing import Literal
 
@@ -18,7 +18,7 @@ YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})(?P<sign>[-/.])(?P<month>\d\d?)(?P=s
 _YEAR = r"(?P<year>\d{4}|(?<=[/.])\d\d)"
 YEAR_LAST = re.compile(rf"(?P<one>\d\d?)(?P<sign>[-/.])(?P<two>\d\d?)(?P=sign){_YEAR}(?:,? {_TIME})?", _FLAGS)
 MONTH = re.compile(r"(?P<year>\d{4})[-/](?P<month>\d\d?)|(?P<month_first>\d\d?)[-/](?P<year_last>\d{4})", _FLAGS)
-UNCLEAR = re.compile(r"\d\d?-\d\d?-\d\d", _FLAGS)
+UNCLEAR = re.compile(r"(?P<one>\d\d?)(?P<sign>[-/.])(?P<two>\d\d?)(?P=sign)(?P<three>\d\d)", _FLAGS)
 TIME = re.compile(_TIME, _FLAGS)
 EPOCH = date(1970, 1, 1).toordinal()
 LATEST = 68
@@ -81,7 +81,7 @@ def form_of(texts: Iterable[str | None]) -> tuple[DateForm, bool] | None:
     """Find the form in which all these cells are dates; None if there is none. Gaps do not count.
 
     Whether the day or the month comes first follows from the days after the 12th. Without any, the month is first in 12/11/2024, the
-    day in 12.11.2024 and 12-11-2024.
+    day in 12.11.2024 and 12-11-2024. Cells like 24/01/31 are no dates if their first numbers, as years do, vary less than their last.
 
     Returns:
         The form, and whether the order of day and month had to be assumed.
@@ -94,13 +94,22 @@ def form_of(texts: Iterable[str | None]) -> tuple[DateForm, bool] | None:
         forms = [form for form in forms if days_in(text, form) is not None]
         if not forms:
             return None
+    if _may_start_with_years(cells):
+        return None
     if len(forms) == 1 or "year first" in forms:
         return forms[0], False
     slashes = any("/" in text for text in cells)
     return ("month first" if slashes else "day first"), True
 
 
+def _may_start_with_years(cells: Collection[str]) -> bool:
+    """Whether the cells are like 24/01/31: also dates if they start with the year, and their first numbers vary less than their last."""
+    found = [UNCLEAR.fullmatch(text) for text in cells]
+    dates = [match for match in found if match and 1 <= int(match["two"]) <= 12 and 1 <= int(match["three"]) <= 31]
+    return len(dates) == len(cells) and len({match["one"] for match in dates}) <= len({match["three"] for match in dates})
+
+
 def are_unclear_dates(texts: Iterable[str]) -> bool:
-    """Whether all cells are like 24-12-31, which may start with the year or with the day."""
+    """Whether all cells are like 24-12-31 or 24/12/31, which may start with the year or with the day."""
     cells = set(texts)
     return bool(cells) and all(UNCLEAR.fullmatch(text) for text in cells)

@@ -179,7 +179,8 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             with value_errors():
                 rows = self._encoder.encode(like_training(features, self._column_names), dtype=_numpy(dtype))
         else:
-            rows = np.ascontiguousarray(features, np.float64)
+            exact = self._preparation.record.exact or dtype is torch.float64  # as the network was trained
+            rows = np.ascontiguousarray(features, np.float64 if exact else np.float32)
         with torch.inference_mode(), threads(thread_count(self.n_jobs)):
             found = [self._network(self._prepared(batch)) for batch in torch.from_numpy(rows).split(PREDICTED_AT_ONCE)]
         outputs: NDArray[np.float64] = torch.cat(found).double().numpy()

@@ -21,6 +21,9 @@ from highwaynet.data.samples import Samples
 from highwaynet.data.sources import Source
 from highwaynet.data.table_files import Table, table_of
 
+TRUTH = {"true": 1.0, "false": 0.0}
+"""Truth values, as tables have them, where the data in fit had numbers."""
+
 Features = NDArray[np.float64] | Table
 """Rows of numbers (samples, features); a table if there are categories, texts, dates or gaps."""
 
@@ -53,7 +56,8 @@ def checked(estimator: BaseEstimator, x: Any, *, known: bool | None, least: int 
         raise DataError(f"X is a {type(x).__name__}: pass a data frame or an array instead")
     if is_frame(x) or _has_texts(x):
         if not is_frame(x):
-            x = np.asarray(x, dtype=object)
+            x = np.asarray(x)
+            x = (x.astype("M8[us]") if x.dtype.kind == "M" else x).astype(object)  # dates of other units become numbers
             check_array(x, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
         validate_data(estimator, x, skip_check_array=True, reset=first)
         with value_errors():
@@ -76,14 +80,19 @@ def _numbers_only(table: Table) -> bool:
 
 def _numbers_of(table: Table) -> NDArray[np.float64]:
     """Return the columns of a table as numbers; raises ValueError if one has texts or gaps."""
+    found = []
     for column in table.columns:
         missing = column.missing()
+        if set(column.values.tolist()) <= TRUTH.keys():
+            found.append(np.array([TRUTH[text] for text in column.values.tolist()]))
+            continue
         if column.kind != "number":
             text = next(text for text in column.values if text is not None and number_in(text) is None)
             raise DataError(f"X, column {column.name!r}: {shown(text)} where the data in fit had numbers; correct it")
         if missing.any():
             raise _gap(f"column {column.name!r}")
-    return np.column_stack([column.values for column in table.columns])
+        found.append(column.values)
+    return np.column_stack(found)
 
 
 def _gap(where: str) -> DataError:

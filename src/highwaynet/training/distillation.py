@@ -17,7 +17,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 from highwaynet.runs.spec import RunSpec
 from highwaynet.runs.teacher_spec import DistanceForm, TeacherSpec
-from highwaynet.training.objective import Batch, BatchLoss, Companions, Objective
+from highwaynet.training.objective import Batch, BatchLoss, Companions, Objective, has_members, means_of_members, members_as_samples
 
 MUST_AGREE = {
     "input_shape": "shape of samples",
@@ -89,15 +89,21 @@ class Distillation(Objective):
         if weight == 0:
             alone: BatchLoss = self.main(network, batch)
             return alone
+        members = has_members(network)
+        each = members_as_samples(network, batch) if members else batch
         # A fused cross-entropy gives outputs without gradients; a plain function does not offer it.
-        found: BatchLoss = self.main(network if isinstance(self.main, Companions) else partial(network), batch)
+        plain = (lambda x: x) if members else partial(network)
+        found: BatchLoss = self.main(network if isinstance(self.main, Companions) else plain, each)
         outputs = found.outputs
         if outputs is None:
             raise TypeError("the main objective of a distillation has to return outputs")
         teacher = self._teacher[0].to(batch.inputs.device, batch.inputs.dtype)
         with torch.no_grad():
             wanted = teacher(batch.inputs)
-        return found._replace(minimised=found.minimised + weight * self.distance(outputs, wanted, batch.targets))
+        if members:
+            wanted = wanted.repeat_interleave(len(outputs) // len(wanted), dim=0)
+        found = found._replace(minimised=found.minimised + weight * self.distance(outputs, wanted, each.targets))
+        return means_of_members(found, len(batch.targets)) if members else found
 
     def distance(self, outputs: Tensor, wanted: Tensor, targets: Tensor) -> Tensor:
         """Return the mean distance of outputs to those of the teacher, both (samples, outputs)."""

@@ -1,7 +1,7 @@
 """Objectives: what a run minimises. The training loop calls an objective and does not know what it computes."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -98,7 +98,7 @@ class Objective(nn.Module):
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """Return outputs, loss and minimised value for one step; members of a network learn on their own."""
-        if _has_members(network):
+        if has_members(network):
             return _for_members(self, network, batch)
         outputs = network(batch.inputs)
         loss = self.measure_weighted(outputs, batch.targets, batch.weights)
@@ -134,7 +134,7 @@ class Classification(Objective):
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """Return outputs and loss for one step; networks that have a fused cross-entropy compute it themselves."""
         usual = batch.weights is None and self.class_weight is None and not self.label_smoothing
-        if _has_members(network) and not (usual and _computes_loss(network) and type(self).loss is Classification.loss):
+        if has_members(network) and not (usual and _computes_loss(network) and type(self).loss is Classification.loss):
             return _for_members(self, network, batch)
         if batch.weights is not None:
             return self._weighted(network, batch, batch.weights)
@@ -142,7 +142,8 @@ class Classification(Objective):
         if self.label_smoothing or weight is not None:
             outputs = network(batch.inputs)
             logits = outputs if weight is None else outputs.to(weight.dtype)  # they may be bfloat16
-            minimised = F.cross_entropy(logits, batch.targets, weight, label_smoothing=self.label_smoothing)
+            counts = weight is None or weight[batch.targets].any()  # if no sample counts, torch divides 0 by 0
+            minimised = F.cross_entropy(logits, batch.targets, weight, label_smoothing=self.label_smoothing) if counts else 0 * logits.sum()
             return BatchLoss(outputs, self.measure(outputs, batch.targets), minimised)
         if not _computes_loss(network) or type(self).loss is not Classification.loss:
             return super().forward(network, batch)
@@ -220,18 +221,28 @@ def _computes_loss(network: Callable[..., Any]) -> bool:
     return getattr(network, "takes_targets", False)
 
 
-def _has_members(network: Callable[..., Any]) -> bool:
+def has_members(network: Callable[..., Any]) -> bool:
+    """Whether a network is several in one, which learn on their own."""
     return getattr(network, "members", None) is not None
 
 
-def _for_members(objective: Objective, network: Any, batch: Batch) -> BatchLoss:
-    """Apply an objective to the outputs of each member, as if they were those of more samples; the outputs are the members' means."""
+def members_as_samples(network: Any, batch: Batch) -> Batch:
+    """Return a batch whose inputs are the outputs of each member, as if they were those of more samples."""
     outputs = network.by_member(batch.inputs)  # (samples, members, outputs)
     count = outputs.shape[1]
     weights = None if batch.weights is None else batch.weights.repeat_interleave(count)
-    targets = batch.targets.repeat_interleave(count, dim=0)
-    found: BatchLoss = objective(lambda x: x, Batch(outputs.flatten(0, 1), targets, batch.progress, weights))
-    return found._replace(outputs=outputs.detach().mean(1))
+    return Batch(outputs.flatten(0, 1), batch.targets.repeat_interleave(count, dim=0), batch.progress, weights)
+
+
+def means_of_members(found: BatchLoss, samples: int) -> BatchLoss:
+    """Return the outputs of members that counted as samples as their means."""
+    outputs = cast("Tensor", found.outputs).detach()
+    return found._replace(outputs=outputs.view(samples, -1, outputs.shape[1]).mean(1))
+
+
+def _for_members(objective: Objective, network: Any, batch: Batch) -> BatchLoss:
+    """Apply an objective to the outputs of each member; the outputs are the members' means."""
+    return means_of_members(objective(lambda x: x, members_as_samples(network, batch)), len(batch.targets))
 
 
 def balanced_weights(counts: Tensor) -> Tensor:
