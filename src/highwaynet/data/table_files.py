@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -140,10 +141,17 @@ def table_of(columns: Mapping[str, Sequence[Any]], source: str = "the table") ->
 def _column_of(values: Any, name: str, source: str) -> Column:
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iuf":
         return refuse_infinite(source, Column(name, "number", values.astype(np.float64)))
-    if not isinstance(values, np.ndarray) and all(value is None or type(value) is float for value in values) and any(values):
+    if all(value is None or _is_number(value) for value in values) and any(isinstance(value, _FRACTIONS) for value in values):
         # Numbers that are not written anywhere: how the cells of a file are read does not concern them.
         return refuse_infinite(source, Column(name, "number", np.array(values, dtype=np.float64)))
     return refuse_infinite(source, typed(name, [_text_of(value) for value in values]))
+
+
+_FRACTIONS = (float, np.floating, Decimal)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | np.integer | float | np.floating | Decimal) and not isinstance(value, bool)
 
 
 def _text_of(value: Any) -> str | None:
