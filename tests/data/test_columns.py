@@ -2,6 +2,7 @@
 
 import json
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -387,3 +388,22 @@ def test_data_in_memory_with_settings() -> None:
 def test_years_of_two_digits_may_come_first(cells: list[str], form: tuple[str, bool] | None) -> None:
     assert form_of(cells) == form
     assert form is not None or are_unclear_dates(cells)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [12.345],
+        [12.345, 7],
+        [Decimal("12.345")],
+        [np.float64(12.345), None],
+        [0.0],
+        np.array([12.345, 7], dtype=object),
+        [12.345, np.int64(3)],
+    ],
+    ids=repr,
+)
+def test_numbers_in_memory_are_not_read_as_written_ones(values: Any) -> None:
+    column = table_of({"price": values}).columns[0]
+    assert (column.kind, column.texts) == ("number", None)
+    np.testing.assert_array_equal(column.values, np.array(values, dtype=np.float64))

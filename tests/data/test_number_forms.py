@@ -1,9 +1,7 @@
 """Numbers as people write them: how they are recognised in the training rows, and read later."""
 
 import re
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from highwaynet import DataSpec, load_dataset
 from highwaynet.base.errors import InputError
 from highwaynet.data.columns import recognise
 from highwaynet.data.number_forms import NumberForm, numbers_of
-from highwaynet.data.table_files import Column, table_of
+from highwaynet.data.table_files import Column
 from highwaynet.data.tables import Table, TableEncoder, split_target
 
 CLASSES = np.array([0, 1] * 20)
@@ -208,22 +206,3 @@ def test_targets() -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
         split_target(table_of(x=prices, y=wrong), "y", None)
     assert len(split_target(table_of(x=prices, y=wrong), "y", "classification")[1].class_names) == 40
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        [12.345],
-        [12.345, 7],
-        [Decimal("12.345")],
-        [np.float64(12.345), None],
-        [0.0],
-        np.array([12.345, 7], dtype=object),
-        [12.345, np.int64(3)],
-    ],
-    ids=repr,
-)
-def test_numbers_in_memory_are_not_read_as_written_ones(values: Any) -> None:
-    column = table_of({"price": values}).columns[0]
-    assert (column.kind, column.texts) == ("number", None)
-    np.testing.assert_array_equal(column.values, np.array(values, dtype=np.float64))
