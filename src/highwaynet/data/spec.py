@@ -103,6 +103,11 @@ class DataSpec(Spec):
         return validated(DataSpec, given | {"name": IN_MEMORY, "target": target or self.target}, "data.")
 
     @property
+    def own_path(self) -> Path | None:
+        """The path of the user's own data; None if the data are built in or were given in memory."""
+        return None if self.built_in or self.in_memory else Path(self.name)
+
+    @property
     def built_in(self) -> bool:
         """Whether the name is that of a built-in data set."""
         return self.name in CATALOGUE
