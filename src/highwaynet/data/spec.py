@@ -16,8 +16,9 @@ Pixels = Annotated[int, Field(ge=1, le=4096)]
 OWN_DATA_DEFAULTS = {"validation": 0.1, "test": 0.2}
 IN_MEMORY = "memory"
 """The name of data that are given in memory."""
-TABLES_ALONE = ("header", "ignore", "use")
-OWN_DATA_ALONE = ("target", "task", *TABLES_ALONE, "resize", "colour", "skip_bad", "test")
+TABLES_ALONE = ("target", "header", "ignore", "use")
+IMAGES_ALONE = ("resize", "colour", "skip_bad")
+OWN_DATA_ALONE = ("task", *TABLES_ALONE, *IMAGES_ALONE, "test")
 
 
 def _height_and_width(size: Any) -> Any:
