@@ -34,6 +34,20 @@ def test_classes(finished_run: Callable[..., RunDirectory], highway: Highway) ->
     assert rows[3][2:] == [percent(worst.recall or 0), "37"]
 
 
+def test_one_of_a_thing(tmp_path: Path, highway: Highway) -> None:
+    (tmp_path / "set.csv").write_text("a,y\n" + "".join(f"{row * 37 % 50},{row % 7 * 3.5}\n" for row in range(120)))
+    parts = ("--depth", 4, "--epochs", 1, "--set", "data.test=0.01", "--out", "run")
+    trained = highway("train", "--data", "set.csv", "--target", "y", *parts)
+    assert trained.returncode == 0, trained.stderr
+    assert "rows in a step, 1 epoch at most (--epochs)" in trained.stdout + trained.stderr
+    assert " (1 sample)\n" in highway("evaluate", "run").stdout
+    (tmp_path / "picture.png").write_bytes(b"")
+    refused = highway("predict", "run", "picture.png")
+    assert (refused.returncode, "the run was trained on a table, not on images" in refused.stderr) == (2, True), refused.stderr
+    told = highway("train", "--help").stdout
+    assert "--resize 32x48" in " ".join(told.replace("│", " ").split())
+
+
 def test_everything_as_json(finished_run: Callable[..., RunDirectory], highway: Highway) -> None:
     run = finished_run()
     answer = json.loads(highway("evaluate", run.path, "--split", "validation", "--json").stdout)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from highwaynet.base.text import percent, quantity_text
+from highwaynet.base.text import percent, quantity_text, with_count
 from highwaynet.cli.asking import progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
 from highwaynet.cli.output import CHECKPOINT, console, note, print_json, print_table
@@ -56,7 +56,7 @@ def evaluate_command(
         found = record.model_dump(mode="json", exclude=known, exclude_none=True)
         print_json(about | {name: value for name, value in found.items() if value != [] or name == "worst"})  # without the other task's
         return
-    console.print(f"{split}: {score} ({score.samples:,} samples)")
+    console.print(f"{split}: {score} ({with_count(score.samples, 'sample')})")
     if record.classes:
         _print_classes(record)
     else:

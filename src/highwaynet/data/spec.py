@@ -54,7 +54,7 @@ class DataSpec(Spec):
     """Columns of a table to use although a rule would leave them out: as identifiers, free text, constants or copies of the target."""
 
     resize: Annotated[tuple[Pixels, Pixels], BeforeValidator(_height_and_width), Field(strict=False)] | None = None
-    """Height and width to which the images of a folder are resized, for instance [32, 32]; a single number, 32, means both.
+    """Height and width to which the images of a folder are resized: [32, 48], with --resize 32x48; a single number, 32, means both.
     `highway train` chooses a size if they differ, or are larger than 64 pixels."""
 
     colour: Literal["auto", "grey", "colour"] | None = None
