@@ -178,3 +178,23 @@ def test_the_genuine_layouts_are_found_below_the_data_root(highway: Highway, tmp
     write_cifar_python(tmp_path / "cifar-10-batches-py", "cifar-10", cifar(20), cifar(10))
     result = highway("data", "describe", "cifar-10", HIGHWAYNET_DATA=str(tmp_path))
     assert "20 samples to train on" in result.stdout
+
+
+def test_flags_for_other_data_are_refused(highway: Highway, tmp_path: Path) -> None:
+    (tmp_path / "set.csv").write_text("a,y\n" + "".join(f"{row},{'no' if row % 2 else 'yes'}\n" for row in range(60)))
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(6):
+            Image.new("L", (8, 8), number).save(tmp_path / "photos" / name / f"{number}.png")
+    table = ("--data", "set.csv", "--target", "y")
+    for arguments, sentence in (
+        ((*table, "--resize", 32), "data.resize = [32, 32]: this is for folders of images, and "),
+        ((*table, "--colour", "grey"), "data.colour = grey: this is for folders of images, and "),
+        ((*table, "--skip-bad"), "data.skip_bad = true: this is for folders of images, and "),
+        (("--data", "./photos", "--target", "foo"), "data.target = foo: this is for tables, and "),
+    ):
+        refused = highway("train", *arguments, "--epochs", 1, "--out", "run")
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+        assert sentence in refused.stderr
+        assert refused.stderr.endswith("is none; leave it out\n")
+    assert not (tmp_path / "run").exists()

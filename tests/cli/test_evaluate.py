@@ -34,6 +34,20 @@ def test_classes(finished_run: Callable[..., RunDirectory], highway: Highway) ->
     assert rows[3][2:] == [percent(worst.recall or 0), "37"]
 
 
+def test_one_of_a_thing(tmp_path: Path, highway: Highway) -> None:
+    (tmp_path / "set.csv").write_text("a,y\n" + "".join(f"{row * 37 % 50},{row % 7 * 3.5}\n" for row in range(120)))
+    parts = ("--depth", 4, "--epochs", 1, "--set", "data.test=0.01", "--out", "run")
+    trained = highway("train", "--data", "set.csv", "--target", "y", *parts)
+    assert trained.returncode == 0, trained.stderr
+    assert "rows in a step, 1 epoch at most (--epochs)" in trained.stdout + trained.stderr
+    assert " (1 sample)\n" in highway("evaluate", "run").stdout
+    (tmp_path / "picture.png").write_bytes(b"")
+    refused = highway("predict", "run", "picture.png")
+    assert (refused.returncode, "the run was trained on a table, not on images" in refused.stderr) == (2, True), refused.stderr
+    told = highway("train", "--help").stdout
+    assert "--resize 32x48" in " ".join(told.replace("│", " ").split())
+
+
 def test_everything_as_json(finished_run: Callable[..., RunDirectory], highway: Highway) -> None:
     run = finished_run()
     answer = json.loads(highway("evaluate", run.path, "--split", "validation", "--json").stdout)
@@ -94,3 +108,28 @@ def test_a_report_of_the_last_weights(tmp_path: Path, highway: Highway) -> None:
         assert words in (tmp_path / "report.html").read_text()
         stored = json.loads(highway("evaluate", "run", "--json", *extra).stdout)
         assert json.dumps(stored["loss"]) in done.stdout
+
+
+@pytest.mark.parametrize(("validation", "part", "name"), [(0.2, "validation", "validation"), (0, "train", "training")])
+def test_without_a_test_part(validation: float, part: str, name: str, tmp_path: Path, highway: Highway) -> None:
+    """The commands that `highway train` names next use the validation data, or else the training data, and say so."""
+    random = np.random.default_rng(0)
+    rows = [(value, -value, "yes" if value > 0 else "no") for value in random.normal(size=120)]
+    with (tmp_path / "set.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([("a", "b", "y"), *rows])
+    parts = ("--set", "data.test=0", "--set", f"data.validation={validation}")
+    trained = highway("train", "--data", "set.csv", "--target", "y", *QUICK, *parts, "--out", "run")
+    assert (trained.returncode, "next: highway evaluate run" in trained.stdout) == (0, True), trained.stderr
+    said = f"run has no test part (data.test = 0): the {name} data are used\n"
+    evaluated = highway("evaluate", "run")
+    assert (evaluated.returncode, evaluated.stderr) == (0, said)
+    assert evaluated.stdout.startswith(f"{part}: loss ")
+    assert json.loads(highway("evaluate", "run", "--json").stdout)["split"] == part
+    reported = highway("report", "run", "--quick")
+    assert (reported.returncode, said in reported.stderr) == (0, True), reported.stderr
+    page = (tmp_path / "report.html").read_text()
+    assert f"{name} accuracy, " in page
+    assert "test accuracy" not in page
+    assert highway("inspect", "run", "--what", "mistakes").returncode == 0
+    refused = highway("evaluate", "run", "--split", "test")
+    assert (refused.returncode, "has no test part in this run (data.test = 0)" in refused.stderr) == (2, True)

@@ -194,8 +194,12 @@ def test_an_estimator_is_a_run_for_the_other_commands(
     np.save(tmp_path / "new.npy", x[:3].astype(np.float32))
     asked = highway("predict", run.path, tmp_path / "new.npy", "--csv")
     assert (asked.returncode, asked.stdout.count("\n")) == (0, 4), asked.stderr
-    with pytest.raises(InputError, match="already exists"):
+    with pytest.raises(InputError, match=r"run already exists: name another folder, or replace it with overwrite=True$"):
         fitted.save(tmp_path / "run")
+    with pytest.raises(InputError, match=r"already exists: name another folder$"):
+        fitted.save(tmp_path)
+    with pytest.raises(InputError, match=r"run already exists: name another folder, or replace it with overwrite=True$"):
+        load(fitted.save(tmp_path / "second")).save(tmp_path / "run")
     fitted.save(tmp_path / "run", overwrite=True)
 
 
@@ -204,8 +208,9 @@ def test_gates_and_lesions_of_an_estimator(fitted: HighwayClassifier, iris: tupl
     assert len(study.gates().mean) == 2, "two highway layers"
     assert len(study.lesions().closed) == 2
     assert study.score("train").accuracy == pytest.approx(fitted.score(*iris), abs=0.03)
-    with pytest.raises(InputError, match="changed since"):
-        fitted.inspect(iris[0] + 1, iris[1]).gates()
+    for x, y in ((iris[0] + 1, iris[1]), (iris[0][:50:2], iris[1][::6]), (iris[0], iris[1][::-1])):
+        with pytest.raises(ValueError, match=r"^X and y are not those of fit: give inspect the data that the network was fitted with"):
+            fitted.inspect(x, y)
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,23 @@ def test_one_row_of_each_class(rows: int) -> None:
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (np.array(["a", None] * 60, dtype=object), "Input y contains None"),
-        (np.where(LABELS == 1, np.nan, 1.0), "Input y contains NaN"),
-        (np.array([1, "a"] * 60, dtype=object), "Unknown label type"),
+        (
+            np.array(["a", None] * 60, dtype=object),
+            "^y is missing in 60 of 120 rows, first in row 1 .counted from 0.: leave these rows out",
+        ),
+        (np.array(["a", "b", np.nan] * 40, dtype=object), "y is missing in 40 of 120 rows, first in row 2"),
+        (["a", "b", float("nan")] * 40, "y is missing in 40 of 120 rows, first in row 2"),
+        (pd.Series(["a", None, "b"] * 40, dtype="category"), "y is missing in 40 of 120 rows, first in row 1"),
+        (pd.Series(["a", None, "b"] * 40, dtype="string"), "y is missing in 40 of 120 rows, first in row 1"),
+        (pd.Series([1, 2, None] * 40, dtype="Int64"), "y is missing in 40 of 120 rows, first in row 2"),
+        (pd.Series(pd.to_datetime(["2020", "2021", None] * 40)), "y is missing in 40 of 120 rows, first in row 2"),
+        (np.where(LABELS == 1, np.nan, 1.0), f"y is missing in {LABELS.sum()} of 120 rows, first in row 0"),
+        (
+            np.array([1, "a"] * 60, dtype=object),
+            "^y mixes texts and other values, for instance 'a' in row 1 and 1 in row 0 .counted from 0.",
+        ),
+        (pd.Series(["a", "b", 7] * 40, dtype="category"), "y mixes texts and other values, for instance 'a' in row 0 and 7 in row 2"),
+        (["a", "b", 7.5] * 40, "y mixes texts and other values, for instance 'a' in row 0 and 7.5 in row 2"),
         (np.column_stack([LABELS, LABELS]), "y should be a 1d array"),
     ],
 )

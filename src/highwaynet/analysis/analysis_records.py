@@ -82,8 +82,8 @@ class EvaluationRecord(Record):
     """On the training data."""
     validation: Score | None
     """On the validation data; None if there are none."""
-    test: Score
-    """On the test data, which are not used in training."""
+    test: Score | None
+    """On the test data, which are not used in training; None if there are none."""
 
 
 class About(Spec):

@@ -143,7 +143,7 @@ class Study:
             parameters=count_parameters(self.network),
             train=parts["train"],
             validation=parts.get("validation"),
-            test=parts["test"] if "test" in parts else self.score("test"),  # raises an error that says why there is none
+            test=parts.get("test"),
         )
         self._keep(EVALUATION, made)
         return made
@@ -290,6 +290,11 @@ class Study:
     def _keep(self, name: str, record: Record) -> None:
         with suppress(InputError):  # the run directory may be read-only
             self.run.save_record(name, record)
+
+    def there(self, part: Part) -> Part:
+        """Return this part if it has samples, or else the validation part, or else the training part."""
+        wanted: tuple[Part, ...] = (part, "validation", "train")
+        return next((one for one in wanted if self.count(one)), part)
 
     def count(self, part: Part) -> int:
         """Number of samples of a part; does not load the data."""

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from highwaynet.base.text import percent, quantity_text
+from highwaynet.base.text import percent, quantity_text, with_count
 from highwaynet.cli.asking import progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
-from highwaynet.cli.output import CHECKPOINT, console, print_json, print_table
+from highwaynet.cli.output import CHECKPOINT, console, note, print_json, print_table
 from highwaynet.data.names import Part
 from highwaynet.runs.names import Kept
 
 if TYPE_CHECKING:
+    from highwaynet.analysis.collect import Study
     from highwaynet.analysis.mistakes_record import MistakesRecord
 
 MOST_CLASSES = 20
@@ -23,7 +24,9 @@ HARDEST = 10
 
 def evaluate_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    split: Annotated[Part, typer.Option(help="Which part of the data.")] = "test",
+    split: Annotated[
+        Part | None, typer.Option(help="Which part of the data: by default test, or validation or train if there is none.")
+    ] = None,
     checkpoint: Annotated[Kept | None, typer.Option(help=CHECKPOINT)] = None,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything that was measured as JSON.")] = False,
@@ -42,6 +45,7 @@ def evaluate_command(
     from highwaynet.analysis.collect import Study
 
     study = Study(opened, checkpoint)
+    split = split or held_out(study)
     study.data.part(split)  # raises an error if the data are missing or have changed, even if the record exists
     with progress_bar(f"evaluating {run}", "samples") as progress:
         record = study.mistakes(split, progress)
@@ -52,11 +56,19 @@ def evaluate_command(
         found = record.model_dump(mode="json", exclude=known, exclude_none=True)
         print_json(about | {name: value for name, value in found.items() if value != [] or name == "worst"})  # without the other task's
         return
-    console.print(f"{split}: {score} ({score.samples:,} samples)")
+    console.print(f"{split}: {score} ({with_count(score.samples, 'sample')})")
     if record.classes:
         _print_classes(record)
     else:
         _print_numbers(record)
+
+
+def held_out(study: "Study") -> Part:
+    """Return the part that results are about: test, if the run has such data; otherwise the user is told."""
+    part = study.there("test")
+    if part != "test":
+        note(f"{study.run.path} has no test part (data.test = 0): the {'training' if part == 'train' else part} data are used")
+    return part
 
 
 def _print_classes(record: "MistakesRecord") -> None:

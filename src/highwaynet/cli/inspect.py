@@ -70,7 +70,7 @@ def inspect_command(
 def _ask(answers: Findings, name: str, sample: int, classes: list[int] | None, split: Part | None, progress: Told) -> None:
     question = QUESTIONS[name]
     options: dict[str, Any] = {"sample": sample} if "sample" in question.options else {}
-    part = (split or question.reported[0]) if question.by_part else "train"
+    part = (split or answers.study.there(question.reported[0])) if question.by_part else "train"
     ending = f"-{part}" if question.by_part else ""
     answers.add(name, answers.study.ask(question, part, progress=progress, **options), ending, routing={"classes": classes})
 

@@ -9,8 +9,8 @@ import typer
 from highwaynet.base.errors import InputError
 from highwaynet.base.text import percent
 from highwaynet.cli.output import CHECKPOINT, note, plain_lines, print_table
-from highwaynet.cli.predictions import FORMS, Answered, FileForm, rows_of, writer_for
-from highwaynet.exporting.places import check_place
+from highwaynet.cli.predictions import FORMS, Answered, FileForm, is_own_output, rows_of, writer_for
+from highwaynet.exporting.places import check_place, check_replaced
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
 
@@ -38,6 +38,7 @@ def predict_command(
         Path | None,
         typer.Option(metavar="FILE", help="Write all predictions to a file: .csv, .json, .jsonl (one per line) or .parquet."),
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is not an earlier output of predict.")] = False,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out rows and images that cannot be read, and name them, instead of stopping.")
     ] = False,
@@ -56,12 +57,16 @@ def predict_command(
     form = _form(out, as_json=as_json, as_csv=as_csv)
     if raw and form != "csv":
         raise InputError("--raw: only texts in CSV are changed; leave it out, or add --csv")
+    if overwrite and out is None:
+        raise InputError("--overwrite: there is no file to replace; leave it out, or add --out")
     for path in inputs:
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
         if out is not None and out.exists() and out.samefile(path):
             raise InputError(f"--out {out}: this is also the input; name another file")
-    RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
+    opened = RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
+    if out is not None:
+        check_replaced(out, "an output of predict", is_own_output, data=opened.read_spec().data.own_path, overwrite=overwrite)
     columns = list(dict.fromkeys(name.strip() for name in keep.split(","))) if keep is not None else []
     from highwaynet.runs.model import load
 

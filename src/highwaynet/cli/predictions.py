@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import cannot, temporary_name
@@ -214,3 +214,26 @@ def _parquet(stream: BinaryIO, about: dict[str, Any]) -> Iterator[Write]:
 
 
 _WRITERS = {"csv": _csv, "json": _json, "jsonl": _jsonl, "parquet": _parquet}
+
+
+def is_own_output(path: Path) -> bool:
+    """Whether a file is an earlier output of `highway predict`, which may be replaced."""
+    try:
+        if path.suffix.lower() == ".parquet":
+            return _own_names(import_module("pyarrow.parquet").read_schema(path).names)
+        with path.open(encoding="utf-8", newline="") as stream:
+            if path.suffix.lower() == ".csv":
+                return _own_names(next(csv.reader(stream), []))
+            if path.suffix.lower() == ".json":
+                start = stream.read(100_000)
+                return start.startswith('{\n  "run": ') and '\n  "predictions": [' in start
+            return _own_names(from_json(stream.readline()))
+    except (OSError, ValueError, csv.Error, ImportError):  # pyarrow's errors are ValueErrors
+        return False
+
+
+def _own_names(names: Any) -> bool:
+    """Whether columns, or the keys of a sample in JSON, are those of an output."""
+    found = list(names) if isinstance(names, list | dict) else []
+    answers = {"class", "probability"} <= set(found) or any(str(name).split(" of ")[0] == "prediction" for name in found)
+    return found[:1] == ["input"] and answers

@@ -13,6 +13,7 @@ from highwaynet.base.files import write_atomically
 from highwaynet.base.text import loss_text
 from highwaynet.cli.asking import progress_bar
 from highwaynet.cli.data import DATA_ROOT, use_data_root
+from highwaynet.cli.evaluate import held_out
 from highwaynet.cli.output import CHECKPOINT, console, print_json, print_table
 from highwaynet.cli.threads import use_free_threads
 from highwaynet.runs.directory import RunDirectory
@@ -94,6 +95,7 @@ def read_run(path: Path, *, quick: bool = False, checkpoint: Kept | None = None)
     run = RunDirectory.open(path)
     history, seconds, environment = run.read_history(), run.read_seconds(), run.read_environment()
     study = Study(run, checkpoint)
+    held_out(study)
     with progress_bar(f"evaluation of {path}", "done"):
         evaluation = study.evaluation()
     asked = _questions(study)
@@ -129,8 +131,9 @@ def _look_inside(study: "Study", questions: list[Question[Any]]) -> "Found":
     found = {}
     for question in questions:
         unit = "samples" if question.command == "inspect" else "evaluations"
+        parts = dict.fromkeys(map(study.there, question.reported))
         with progress_bar(f"{question.name} of {study.run.path}", unit) as progress:
-            found[question.name] = [study.ask(question, part, progress=progress) for part in question.reported]
+            found[question.name] = [study.ask(question, part, progress=progress) for part in parts]
     return found
 
 
@@ -152,7 +155,8 @@ def _print_results(runs: list["ReportedRun"], out: Path, *, as_json: bool) -> No
         rows = [_as_json(run) for run in runs]
         print_json({"report": str(out), "runs": rows})
         return
-    headings = ["network", "parameters", "train loss", "test loss", "test", "seconds"]
+    part = runs[0].held_out[0] if len({run.held_out[0] for run in runs}) == 1 else "held out"
+    headings = ["network", "parameters", "train loss", f"{part} loss", part, "seconds"]
     print_table(
         [(heading, "left" if heading == "network" else "right") for heading in headings],
         [
@@ -160,8 +164,8 @@ def _print_results(runs: list["ReportedRun"], out: Path, *, as_json: bool) -> No
                 label,
                 f"{run.evaluation.parameters:,}",
                 loss_text(run.evaluation.train.loss),
-                loss_text(run.evaluation.test.loss),
-                run.evaluation.test.headline,
+                loss_text(run.held_out[1].loss),
+                run.held_out[1].headline,
                 f"{run.seconds:.1f}",
             ]
             for label, run in zip(distinct_labels(runs), runs, strict=True)

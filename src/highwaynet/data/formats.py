@@ -7,7 +7,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.data.array_files import read_arrays
 from highwaynet.data.image_folder import SUFFIXES, looks_like_image_folder
 from highwaynet.data.sources import Source, source_of_arrays, source_of_image_folder, source_of_table
-from highwaynet.data.spec import TABLES_ALONE, DataSpec
+from highwaynet.data.spec import IMAGES_ALONE, TABLES_ALONE, DataSpec
 from highwaynet.data.table_files import SHORT_SUFFIXES, TABLE_READERS, read_table
 
 
@@ -32,9 +32,10 @@ def find_own(path: Path) -> Path:
 def read_own(spec: DataSpec, path: Path) -> Source:
     """The user's own samples, for training; raises InputError if they have none of the formats."""
     form = format_of(find_own(path))
-    for field in TABLES_ALONE if form != "table" else ():
-        if (value := getattr(spec, field)) is not None:
-            raise InputError(f"data.{field} = {_plain(value)}: this is for tables, and {path} is none; leave it out")
+    for fields, wanted, what in ((TABLES_ALONE, "table", "tables"), (IMAGES_ALONE, "images", "folders of images")):
+        for field in fields if form not in {wanted, None} else ():
+            if (value := getattr(spec, field)) is not None:
+                raise InputError(f"data.{field} = {_plain(value)}: this is for {what}, and {path} is none; leave it out")
     match form:
         case "table":
             return source_of_table(spec, read_table(path, header=spec.header is not False), path)

@@ -117,7 +117,8 @@ def as_pixels(images: list[Any], record: DataRecord) -> NDArray[Any]:
         InputError: If one cannot be read, or if the run was not trained on images.
     """
     if record.kind != "images" or record.input_shape[0] not in {1, 3}:
-        raise InputError(f"{images[0]}: the run was trained on {record.kind}, not on images; give it a file of that form")
+        known = "a table" if record.kind == "table" else record.kind
+        raise InputError(f"{images[0]}: the run was trained on {known}, not on images; give it a file of that form")
     raw = read_images(images, ImageForm(*record.input_shape))
     # Pixels of image files range to 255; those of digits, for instance, to 16.
     return raw if record.full_scale == 255 else raw.astype(np.float32) * np.float32(record.full_scale / 255)

@@ -16,8 +16,9 @@ Pixels = Annotated[int, Field(ge=1, le=4096)]
 OWN_DATA_DEFAULTS = {"validation": 0.1, "test": 0.2}
 IN_MEMORY = "memory"
 """The name of data that are given in memory."""
-TABLES_ALONE = ("header", "ignore", "use")
-OWN_DATA_ALONE = ("target", "task", *TABLES_ALONE, "resize", "colour", "skip_bad", "test")
+TABLES_ALONE = ("target", "header", "ignore", "use")
+IMAGES_ALONE = ("resize", "colour", "skip_bad")
+OWN_DATA_ALONE = ("task", *TABLES_ALONE, *IMAGES_ALONE, "test")
 
 
 def _height_and_width(size: Any) -> Any:
@@ -53,7 +54,7 @@ class DataSpec(Spec):
     """Columns of a table to use although a rule would leave them out: as identifiers, free text, constants or copies of the target."""
 
     resize: Annotated[tuple[Pixels, Pixels], BeforeValidator(_height_and_width), Field(strict=False)] | None = None
-    """Height and width to which the images of a folder are resized, for instance [32, 32]; a single number, 32, means both.
+    """Height and width to which the images of a folder are resized: [32, 48], with --resize 32x48; a single number, 32, means both.
     `highway train` chooses a size if they differ, or are larger than 64 pixels."""
 
     colour: Literal["auto", "grey", "colour"] | None = None
@@ -101,6 +102,11 @@ class DataSpec(Spec):
         if target is not None and self.target not in {None, target}:
             raise InputError(f"data.target = {self.target!r}: the data were given with the target {target!r}; leave out one of them")
         return validated(DataSpec, given | {"name": IN_MEMORY, "target": target or self.target}, "data.")
+
+    @property
+    def own_path(self) -> Path | None:
+        """The path of the user's own data; None if the data are built in or were given in memory."""
+        return None if self.built_in or self.in_memory else Path(self.name)
 
     @property
     def built_in(self) -> bool:

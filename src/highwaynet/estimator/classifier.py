@@ -6,15 +6,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from highwaynet.base.errors import DataError
 from highwaynet.data.cells import written_form
 from highwaynet.data.names import LabelKind
 from highwaynet.data.sources import Source
 from highwaynet.estimator.common import HighwayEstimator
-from highwaynet.estimator.inputs import checked_weights, names_in, selected
+from highwaynet.estimator.inputs import checked_labels, checked_weights, names_in, selected
 
 
 class HighwayClassifier(ClassifierMixin, HighwayEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -107,10 +105,7 @@ class HighwayClassifier(ClassifierMixin, HighwayEstimator):  # type: ignore[misc
             raise DataError("requires y to be passed, but the target y is None")
         features = self._features(x, follows=follows)
         names = names_in(y)
-        y = column_or_1d(y, warn=True)
-        if (y.dtype.kind == "O" and any(label is None for label in y)) or (y.dtype.kind == "f" and np.isnan(y).any()):
-            raise DataError(f"Input y contains {'None' if y.dtype.kind == 'O' else 'NaN'}: leave these samples out, or give them a label")
-        check_classification_targets(y)
+        y = checked_labels(y)
         weights = checked_weights(sample_weight, features)
         if weights is not None and len(y) == len(weights):
             used = np.flatnonzero(weights)

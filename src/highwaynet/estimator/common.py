@@ -218,7 +218,7 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             A study, whose methods are the analyses, for instance `gates()` and `lesions()`.
 
         Raises:
-            InputError: If the data are not those that it was fitted with.
+            ValueError: If the data are not those that it was fitted with.
         """
         check_is_fitted(self)
         before = dict(self.__dict__)
@@ -229,6 +229,10 @@ class HighwayEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         folder = tempfile.mkdtemp(prefix="highway-")
         study = Study(unpack_run(self._files, Path(folder) / "run"), data=source)
         weakref.finalize(study, shutil.rmtree, folder, ignore_errors=True)
+        try:
+            study.data  # noqa: B018  # loaded now, so that other data are reported here
+        except InputError as error:
+            raise DataError("X and y are not those of fit: give inspect the data that the network was fitted with") from error
         return study
 
     def _source(self, x: Any, y: Any, sample_weight: Any, *, follows: bool) -> Source:

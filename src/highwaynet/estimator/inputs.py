@@ -4,13 +4,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, time
+from math import isnan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from highwaynet.base.errors import DataError, InputError
 from highwaynet.data.array_forms import LARGEST
@@ -26,6 +28,8 @@ TRUTH = {"true": 1.0, "false": 0.0}
 
 Features = NDArray[np.float64] | Table
 """Rows of numbers (samples, features); a table if there are categories, texts, dates or gaps."""
+GAPS = frozenset({"NAType", "NaTType"})
+"""Types of the gaps that only pandas has."""
 
 
 @contextmanager
@@ -119,7 +123,7 @@ def _has_texts(x: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str | date | time) or type(value).__name__ in {"NAType", "NaTType"}
+    return isinstance(value, str | date | time) or type(value).__name__ in GAPS
 
 
 def _named_columns(x: NDArray[Any]) -> Table:
@@ -137,6 +141,35 @@ def like_training(table: Table, names: tuple[str, ...]) -> Table:
         return table
     columns = tuple(replace(column, name=name) for name, column in zip(names, table.columns, strict=True))
     return Table(columns, table.rows, table.source)
+
+
+def checked_labels(y: Any) -> NDArray[Any]:
+    """Return the class labels of the samples, (samples,).
+
+    Raises:
+        ValueError: If one is missing, texts are mixed with other values, or they are not classes.
+    """
+    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
+        y = np.asarray(y, dtype=object)  # numpy would make texts of numbers and gaps
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    missing = np.flatnonzero(_gaps(labels)).tolist()
+    if missing:
+        count = f"{len(missing)} of {len(labels)} rows, first in row {missing[0]} (counted from 0)"
+        raise DataError(f"y is missing in {count}: leave these rows out, or give them a label")
+    if labels.dtype.kind == "O":
+        text, other = (next((row for row, x in enumerate(labels) if isinstance(x, str) is kind), None) for kind in (True, False))
+        if text is not None and other is not None:
+            found = f"{labels[text]!r} in row {text} and {labels[other]!r} in row {other} (counted from 0)"
+            raise DataError(f"y mixes texts and other values, for instance {found}: make all of them texts, or none")
+    check_classification_targets(labels)
+    return labels
+
+
+def _gaps(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which labels are missing."""
+    if labels.dtype.kind == "O":
+        return np.array([x is None or type(x).__name__ in GAPS or (isinstance(x, float) and isnan(x)) for x in labels], bool)
+    return np.isnan(labels) if labels.dtype.kind in "fM" else np.zeros(len(labels), bool)
 
 
 def checked_weights(sample_weight: Any, x: Any) -> NDArray[np.float64] | None:

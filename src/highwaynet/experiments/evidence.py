@@ -88,8 +88,11 @@ class RunEvidence:
 
     @property
     def test(self) -> Score:
-        """Loss and metrics on the test data."""
-        return self.record("evaluation", EvaluationRecord).test
+        """Loss and metrics on the test data; raises InputError if the run has none."""
+        found = self.record("evaluation", EvaluationRecord).test
+        if found is None:
+            raise InputError(f"{self.label} has no test part (data.test = 0): train it again with one")
+        return found
 
     @property
     def parameters(self) -> int:

@@ -9,7 +9,7 @@ from highwaynet.base.errors import InputError, unknown
 from highwaynet.base.files import sha256, write_atomically
 from highwaynet.exporting.names import Target
 from highwaynet.exporting.origin import Export
-from highwaynet.exporting.places import check_place, default_place
+from highwaynet.exporting.places import check_place, default_place, form_of
 from highwaynet.runs.checkpoints import checksum
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.model import TrainedModel, load
@@ -39,7 +39,7 @@ class Exported:
 def export(
     run: str | PathLike[str] | TrainedModel,
     path: str | PathLike[str] | None = None,
-    to: Target = "onnx",
+    to: Target | None = None,
     *,
     checkpoint: Kept | None = None,
 ) -> Exported:
@@ -51,15 +51,17 @@ def export(
         run: The run that `train` returned, its directory, or a model, for instance `load(run).without([3, 7])`.
         path: The file; by default next to the run and named after it. An existing file is replaced.
         to: "onnx", for ONNX Runtime and other programs that read ONNX files; "torch", a program of torch.export, which needs torch
-            only; "safetensors", the weights and, as JSON, the plan and the preparation.
+            only; "safetensors", the weights and, as JSON, the plan and the preparation. By default what the path ends in (.onnx, .pt2,
+            .safetensors), or else "onnx".
         checkpoint: Which weights, "final", "best" or "average"; by default those that are the run's answer.
 
     Raises:
         InputError: If there is no such run or checkpoint, the file cannot be written, or a part of the network has no form there.
         HighwayError: If a package is missing, or the answers differ.
     """
-    if to not in get_args(Target):
+    if to is not None and to not in get_args(Target):
         raise unknown("export", str(to), get_args(Target))
+    to = form_of(None if path is None else Path(path), to)
     source = _source(run, checkpoint, to)
     place = check_place(Path(path) if path is not None else default_place(source.model.run, to))
     content, difference = _WRITTEN[to](source, str(place))

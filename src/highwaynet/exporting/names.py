@@ -7,3 +7,6 @@ Target = Literal["onnx", "torch", "safetensors"]
 
 SUFFIXES: dict[Target, str] = {"onnx": ".onnx", "torch": ".pt2", "safetensors": ".safetensors"}
 """How the names of exported files end."""
+
+FACTS = "highwaynet.json"
+"""Name of the extra file with the facts about a torch.export program."""

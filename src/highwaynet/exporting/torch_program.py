@@ -14,11 +14,10 @@ from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.data.tables import TableEncoder
 from highwaynet.exporting.checking import Answer, check_answers
 from highwaynet.exporting.made_up import made_up
+from highwaynet.exporting.names import FACTS
 from highwaynet.exporting.origin import Export
 from highwaynet.runs.model import TrainedModel
 
-FACTS = "highwaynet.json"
-"""Name of the extra file with the facts about the program."""
 GAP, UNKNOWN = -1, -2
 """Codes of gaps and of unknown categories."""
 

@@ -20,7 +20,7 @@ from highwaynet.figures.curves import Curve, draw_curves
 from highwaynet.figures.findings import METRICS, PART_NAMES
 from highwaynet.figures.pages import render_page
 from highwaynet.figures.style import run_colours, to_svg
-from highwaynet.runs.run_records import EpochRecord
+from highwaynet.runs.run_records import EpochRecord, Score
 from highwaynet.runs.spec import RunSpec
 
 MARK = '<meta name="generator" content="highwaynet'
@@ -44,6 +44,12 @@ class ReportedRun:
     """Analyses of the network, by question."""
     left_out: tuple[str, ...] = ()
     """Analyses that apply to the network but were not asked for (--quick), in words."""
+
+    @property
+    def held_out(self) -> tuple[str, Score]:
+        """The score on test data, with the name of the part; without test data that on validation data, or else on training data."""
+        scores = {"test": self.evaluation.test, "validation": self.evaluation.validation}
+        return next(((PART_NAMES[part], score) for part, score in scores.items() if score), ("training", self.evaluation.train))
 
 
 def render_report(
@@ -97,11 +103,11 @@ def _results(runs: list[ReportedRun]) -> list[tuple[str, list[str]]]:
 
 
 GUESSING: dict[str, tuple[str, Callable[[float], str]]] = {
-    "baseline_accuracy": ("test accuracy of guessing the most frequent class", percent),
-    "balanced_accuracy": ("test balanced accuracy", percent),
-    "calibration_error": ("test calibration error", percent),
-    "mae": ("test MAE", quantity_text),
-    "baseline_rmse": ("test RMSE of guessing the mean", quantity_text),
+    "baseline_accuracy": ("accuracy of guessing the most frequent class", percent),
+    "balanced_accuracy": ("balanced accuracy", percent),
+    "calibration_error": ("calibration error", percent),
+    "mae": ("MAE", quantity_text),
+    "baseline_rmse": ("RMSE of guessing the mean", quantity_text),
 }
 """Fields of the record of mistakes in the table of results, with heading and number format."""
 
@@ -111,9 +117,10 @@ def _next_to_guessing(runs: list[ReportedRun]) -> list[tuple[str, list[str]]]:
     records = [next((one for one in run.inside.get(MISTAKES.name, ()) if isinstance(one, MistakesRecord)), None) for run in runs]
     rows = []
     for field, (heading, text) in GUESSING.items():
-        values = [getattr(record, field, None) for record in records]
-        if any(value is not None for value in values):
-            rows.append((heading, ["–" if value is None else text(value) for value in values]))
+        for part, name in PART_NAMES.items():
+            values = [getattr(record, field) if record and record.part == part else None for record in records]
+            if any(value is not None for value in values):
+                rows.append((f"{name} {heading}", ["–" if value is None else text(value) for value in values]))
     return rows
 
 

@@ -39,7 +39,8 @@ class NetworkSpec(Spec):
     """Dense networks: blocks (units) per layer. The paper's thin networks: 50 for highway, 71 for plain."""
 
     activation: Annotated[Activation, Mark.VARIES] = "tanh"
-    """Activation of the block state H: tanh, relu, sigmoid or identity. By default tanh in dense and relu in convolutional networks."""
+    """Activation of the block state H: tanh, relu, sigmoid or identity. By default tanh in dense and relu in convolutional
+    networks; the recipe table uses relu."""
 
     init: Annotated[Init, Mark.VARIES] = "glorot-uniform"
     """Initialisation of the weights: glorot-uniform, glorot-normal, he, orthogonal, normal or uniform. By default he for relu, otherwise

@@ -25,6 +25,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import load_network
 from highwaynet.runs.names import Kept
+from highwaynet.runs.packed import check_new
 from highwaynet.runs.spec import RunSpec, StartSpec, with_training
 
 BATCH = 256
@@ -175,6 +176,7 @@ class TrainedModel:
         """
         if Path(path).resolve() == self.run.resolve():
             raise InputError(f"{path} is the run that the model comes from: name another folder")
+        check_new(Path(path), overwrite=overwrite)
         weights = self.network.state_dict()
         start = StartSpec(run=str(self.run.resolve()), given=True, weights=checksum(weights))
         spec = with_training(self.spec, epochs=0, answer=None).model_copy(update={"start": start})

@@ -18,6 +18,13 @@ def pack_run(run: RunDirectory) -> PackedRun:
     return {path.relative_to(run.path).as_posix(): read_bytes(path) for path in files}
 
 
+def check_new(path: Path, *, overwrite: bool) -> None:
+    """Raise InputError if there is a folder already, in the words of Python; `RunDirectory.check_free` speaks of options of the command."""
+    if not overwrite and path.is_dir():
+        replaceable = (path / SPEC).exists() or not any(path.iterdir())
+        raise InputError(f"{path} already exists: name another folder{', or replace it with overwrite=True' if replaceable else ''}")
+
+
 def unpack_run(files: Mapping[str, bytes], path: Path, *, overwrite: bool = False) -> RunDirectory:
     """Write a packed run to a folder.
 
@@ -29,6 +36,7 @@ def unpack_run(files: Mapping[str, bytes], path: Path, *, overwrite: bool = Fals
     Raises:
         InputError: If the folder cannot be created, or has something else in it.
     """
+    check_new(path, overwrite=overwrite)
     RunDirectory.check_free(path, overwrite=overwrite)
     run = RunDirectory(path)
     try:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from highwaynet.base.errors import InputError
+from highwaynet.base.text import with_count
 from highwaynet.data.glance import Glance, glance
 from highwaynet.data.names import Kind, Step
 from highwaynet.data.spec import DataSpec
@@ -187,7 +188,7 @@ def _for_rows(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
         chosen["training"] |= {"batch_size": batch, "epochs": epochs}
         steps = training.get("epochs", epochs) * math.ceil(max(1, rows) / batch)
         chosen["training"]["weight_average"] = round(1 - 1 / max(2.0, min(AVERAGED * steps, 100.0)), 4)
-        why = f"{batch} rows in a step, {training.get('epochs', epochs)} epochs at most (--epochs)"
+        why = f"{batch} rows in a step, {with_count(training.get('epochs', epochs), 'epoch')} at most (--epochs)"
     return chosen, [f"recipe {TABLE}: fc-highway with {depth} layers of {width} units (--depth, --width), {why}"]
 
 

@@ -20,8 +20,9 @@ class TrainingSpec(Spec):
     _section: ClassVar[str] = "training."
 
     recipe: str | None = None
-    """A named way to train: paper, released or quick (warm-up and one cycle, for few epochs). `highway networks NAME` says which fit a
-    network. By default quick for convolutional networks, and the settings below for dense ones."""
+    """A named way to train: paper, released, quick (warm-up and one cycle, for few epochs) or table (AdamW and one cycle, for tables).
+    `highway networks NAME` says which fit a network. By default quick for convolutional networks, table for `highway train` on a table
+    or an array of features, and the settings below for other dense networks."""
 
     epochs: Annotated[int, Field(ge=0, le=1_000_000), Mark.VARIES] = 30
     """Passes over the training data. A recipe keeps its shape if you choose fewer. 0 keeps the weights that the run starts with."""

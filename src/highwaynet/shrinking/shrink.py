@@ -14,6 +14,7 @@ from highwaynet.analysis.greedy import removable_layers
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import cannot, is_leftover, read_text, remove_leftovers, write_atomically
 from highwaynet.base.specs import Spec, parsed
+from highwaynet.base.text import with_count
 from highwaynet.networks.build import count_parameters
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
@@ -312,7 +313,7 @@ class _Work:
     def _trained(self, spec: RunSpec, path: Path, kept: int) -> Candidate:
         if self._interruption is not None and self._interruption.requested:
             raise InterruptedRunError("interrupted; what was done is saved", self._interruption.requested)
-        watcher = self._watch(f"{path.parent.name}, {kept} layers kept, seed {spec.seed}", spec.training.epochs)
+        watcher = self._watch(f"{path.parent.name}, {with_count(kept, 'layer')} kept, seed {spec.seed}", spec.training.epochs)
         run = train(spec, path, data=self._job.study.given, resume=True, watcher=watcher, interruption=self._interruption)
         score = evaluate(load_network(run), self._selection)
         return Candidate(kept=kept, seed=spec.seed, run=str(path), selection=score)
