@@ -14,14 +14,6 @@ NUMBER = re.compile(r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)
 _PLAIN = frozenset("0123456789.+-eE")
 
 
-def decimal_points(cells: list[str | None]) -> list[str | None]:
-    """Replace decimal commas, which spreadsheets in much of Europe write, by points if all cells of a column are such numbers."""
-    written = [cell for cell in cells if cell is not None]
-    if not any("," in cell for cell in written) or not all(DECIMAL_COMMA.fullmatch(cell) for cell in written):
-        return cells
-    return [cell if cell is None else cell.replace(",", ".") for cell in cells]
-
-
 def cell(written: str) -> str | None:
     """Return the text of a cell without the white space around it, None if it is missing; true and false have one form."""
     text = written.strip()

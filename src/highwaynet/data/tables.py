@@ -117,8 +117,10 @@ class _NumberRule(Spec):
 
     def number_in(self, text: str, *, commas: bool) -> float | None:
         """Return the number in a cell, NaN if it counts as a gap, None if it is none."""
-        number = number_in(text, commas=commas) if self.written is None else self.written.number_in(text)
-        return math.nan if number is None and (text in self.strays or is_gap_word(text)) else number
+        if text in self.strays:
+            return math.nan
+        number = number_in(text, commas=commas) if self.written is None else self.written.number_in(text, commas=commas)
+        return math.nan if number is None and is_gap_word(text) else number
 
 
 class _CategoryRule(Spec):
