@@ -146,8 +146,6 @@ def _without_copies(seen: Recognised, column: Column, targets: NDArray[Any], tas
         missing = missing | np.array([text is not None and is_gap_word(text) for text in values])
         values = np.array([np.nan if gap else days_in(text, seen.form) for text, gap in zip(values, missing, strict=True)], np.float64)
     there = ~missing
-    if there.sum() < LEAST_ROWS:
-        return seen
-    if is_copy(values[there], targets[there], task, ordered=ordered):
+    if there.sum() >= LEAST_ROWS and is_copy(values[there], targets[there], task, ordered=ordered):
         return Recognised(seen.name, seen.kind, "copy of the target", seen.form)
     return replace(seen, tells=tells_nearly(values, missing, targets, task, ordered=ordered))
