@@ -374,3 +374,17 @@ def test_data_in_memory_with_settings() -> None:
     ):
         with pytest.raises(InputError, match=sentence):
             load_dataset(spec, data=data)
+
+
+def test_words_for_gaps_among_categories(tmp_path: Path) -> None:
+    cells = ["red", "n/a", "none", "N/a", "NONE", "-", "", "red"]
+    table = table_of({"c": cells})
+    encoder = TableEncoder.fit(table)
+    assert encoder.feature_names == ("c = -", "c = red", "c is missing")
+    assert encoder.encode(table)[:, 2].tolist() == [0, 1, 1, 1, 1, 0, 1, 0]
+    new = table_of({"c": ["none", "red"]})
+    before = TableEncoder.from_json({"columns": [{"kind": "category", "name": "c", "categories": ["none", "red"], "gaps": True}]})
+    assert before.encode(new).tolist() == [[1, 0, 0], [0, 1, 0]], "a run made before has it as a category"
+    assert TableEncoder.fit(table_of({"c": ["none", "n/a"]})).feature_names == ("c = n/a", "c = none"), "nothing else is there"
+    data = written(tmp_path / "data.csv", {"c": ["a", "b", "b", "a"] * 10, "y": ["none", "some"] * 20})
+    assert load_dataset(DataSpec(name=str(data), target="y")).preparation.record.class_names == ("none", "some")

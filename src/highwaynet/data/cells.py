@@ -3,10 +3,13 @@
 import math
 import re
 from collections.abc import Sequence
+from itertools import product
 
 from highwaynet.base.errors import InputError
 
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"})
+GAP_CATEGORIES = frozenset("".join(signs) for word in ("n/a", "none") for signs in product(*zip(word, word.upper(), strict=True)))
+"""Texts that are gaps in a category column, in small and capital letters; a target may have them as classes."""
 BOOLEANS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 # Stricter than float(), which also accepts 1_000 and nan. Each part matches in one way only, so that matching takes linear time.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:,\d+)?", re.ASCII)

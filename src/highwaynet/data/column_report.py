@@ -149,4 +149,6 @@ def _counts(column: Column, rule: ColumnRule | None) -> tuple[int, int]:
         known = {text: rule.number_in(text, commas=column.commas) for text in set(column.values[~missing])}
         gaps = {text for text, number in known.items() if number is None or math.isnan(number)}
         missing = missing | np.array([text in gaps for text in column.values], dtype=np.bool_)
+    elif rule is not None and rule.kind == "category":
+        missing = rule.missing(column)
     return int(missing.sum()), len(set(column.values[~missing].tolist()))

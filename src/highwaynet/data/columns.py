@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from highwaynet.data.cells import NUMBER, shown
+from highwaynet.data.cells import GAP_CATEGORIES, NUMBER, shown
 from highwaynet.data.copies import is_copy, tells_nearly
 from highwaynet.data.dates import DateForm, are_unclear_dates, days_in, form_of
 from highwaynet.data.names import Task
@@ -145,6 +145,8 @@ def _without_copies(seen: Recognised, column: Column, targets: NDArray[Any], tas
     if seen.form is not None:
         missing = missing | np.array([text is not None and is_gap_word(text) for text in values])
         values = np.array([np.nan if gap else days_in(text, seen.form) for text, gap in zip(values, missing, strict=True)], np.float64)
+    elif seen.kind == "category":
+        missing = missing | np.array([text in GAP_CATEGORIES for text in values], dtype=np.bool_)
     there = ~missing
     if there.sum() >= LEAST_ROWS and is_copy(values[there], targets[there], task, ordered=ordered):
         return Recognised(seen.name, seen.kind, "copy of the target", seen.form)
