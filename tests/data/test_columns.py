@@ -388,3 +388,17 @@ def test_words_for_gaps_among_categories(tmp_path: Path) -> None:
     assert TableEncoder.fit(table_of({"c": ["none", "n/a"]})).feature_names == ("c = n/a", "c = none"), "nothing else is there"
     data = written(tmp_path / "data.csv", {"c": ["a", "b", "b", "a"] * 10, "y": ["none", "some"] * 20})
     assert load_dataset(DataSpec(name=str(data), target="y")).preparation.record.class_names == ("none", "some")
+
+
+def test_several_currencies(tmp_path: Path) -> None:
+    amounts = [f"{'$€'[row % 2]}{row}.{row % 7}" for row in range(100)]
+    data = written(tmp_path / "data.csv", {"amount": amounts, "x": ["a", "b", "b"] * 33 + ["a"], "y": ["no", "yes"] * 50})
+    notes = load_dataset(DataSpec(name=str(data), target="y")).preparation.record.notes
+    why = "has numbers with several currencies or units (convert them to one)"
+    assert notes == (f"left out column 'amount', which {why}; --use amount keeps it",)
+
+
+def test_a_target_whose_values_all_differ(tmp_path: Path) -> None:
+    data = written(tmp_path / "data.csv", {"x": ["a", "b"] * 20, "comment": [f"note {row}" for row in range(40)]})
+    with pytest.raises(InputError, match=r"the target 'comment' has 40 different values in 40 rows: choose another column$"):
+        load_dataset(DataSpec(name=str(data), target="comment"))

@@ -122,6 +122,17 @@ def _parts(text: str) -> _Parts | None:
     return _Parts(sign, unit, rest) if _BODY.fullmatch(rest) else None
 
 
+def have_several_units(texts: Iterable[str]) -> bool:
+    """Whether all cells are numbers, but with different units: $12 and €4."""
+    units = set[str]()
+    for text in texts:
+        if not is_gap_word(text):
+            if (parts := _parts(text)) is None:
+                return False
+            units.add(parts.unit)
+    return len(units - {""}) > 1
+
+
 def is_gap_word(text: str) -> bool:
     """Whether a text stands for a gap in a column of numbers or dates."""
     return text.lower() in GAP_WORDS

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, field_validator
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
 from highwaynet.data.cells import GAP_CATEGORIES, NUMBER, number_in, shown, too_large, written_form
-from highwaynet.data.columns import ColumnKind, Reason, Recognised, remarks_on
+from highwaynet.data.columns import LEAST_ROWS, NEARLY_ALL, ColumnKind, Reason, Recognised, remarks_on
 from highwaynet.data.dates import DateForm, days_in
 from highwaynet.data.names import Task
 from highwaynet.data.number_forms import NumberForm, is_gap_word
@@ -59,6 +59,8 @@ def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, T
         names, numbers = _classes(column)
         if len(names) < 2:
             raise InputError(f"{where} is {shown(names[0])} in all rows: at least two classes are needed")
+        if task is None and table.rows >= LEAST_ROWS and len(names) > NEARLY_ALL * table.rows:
+            raise InputError(f"{where} has {len(names):,} different values in {table.rows:,} rows: choose another column")
         return rest, TargetColumn(target, "classification", names, numbers)
     if column.kind == "category":
         text = next((text for text in column.values if number_in(text) is None), column.values[0])
