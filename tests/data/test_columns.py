@@ -229,13 +229,14 @@ def test_a_text_in_a_test_row_does_not_change_the_training(tmp_path: Path, sign:
     columns: dict[str, list[Any]] = {"n": values, "when": days, "y": ["a", "b"] * 50}
     spec = DataSpec(name=str(written(tmp_path / "data.csv", columns, sign)), target="y")
     first = load_dataset(spec)
-    assert first.preparation.record.notes == ("column 'when' is a date, used as days since 1970",)
+    commas = ["column 'n' is read as numbers: decimal commas"] if sign == ";" else []
+    assert first.preparation.record.notes == ("column 'when' is a date, used as days since 1970", *commas)
     test = int(first.test.rows[0])
     values[test], days[test] = "unknown", "soon"
     written(tmp_path / "data.csv", columns, sign)
     again = load_dataset(spec)
     assert again.preparation.record.encoder == first.preparation.record.encoder
-    assert again.preparation.record.notes[1:] == (
+    assert again.preparation.record.notes[1 + len(commas) :] == (
         f"column 'n': 1 cell outside the training rows is not a number (first 'unknown' in row {test + 1}), and counts as missing",
         f"column 'when': 1 cell outside the training rows is not a date (first 'soon' in row {test + 1}), and counts as missing",
     )
@@ -304,7 +305,7 @@ def test_spaces_and_bars_and_files_of_pandas(tmp_path: Path) -> None:
         assert [column.name for column in table.columns] == ["a", "b", "c"]
         assert table.column("a").values.tolist() == [1, 10]
         assert table.column("b").values.tolist() == ["x", "y"]
-        assert table.column("c").values.tolist() == [2.5, 3]
+        assert table.column("c").retyped().values.tolist() == [2.5, 3]
     path.write_text(",a\n0,5\n1,6\n")
     assert [column.name for column in read_table(path).columns] == ["index", "a"]
 
@@ -407,3 +408,31 @@ def test_numbers_in_memory_are_not_read_as_written_ones(values: Any) -> None:
     column = table_of({"price": values}).columns[0]
     assert (column.kind, column.texts) == ("number", None)
     np.testing.assert_array_equal(column.values, np.array(values, dtype=np.float64))
+
+
+def test_words_for_gaps_among_categories(tmp_path: Path) -> None:
+    cells = ["red", "n/a", "none", "N/a", "NONE", "-", "", "red"]
+    table = table_of({"c": cells})
+    encoder = TableEncoder.fit(table)
+    assert encoder.feature_names == ("c = -", "c = red", "c is missing")
+    assert encoder.encode(table)[:, 2].tolist() == [0, 1, 1, 1, 1, 0, 1, 0]
+    new = table_of({"c": ["none", "red"]})
+    before = TableEncoder.from_json({"columns": [{"kind": "category", "name": "c", "categories": ["none", "red"], "gaps": True}]})
+    assert before.encode(new).tolist() == [[1, 0, 0], [0, 1, 0]], "a run made before has it as a category"
+    assert TableEncoder.fit(table_of({"c": ["none", "n/a"]})).feature_names == ("c = n/a", "c = none"), "nothing else is there"
+    data = written(tmp_path / "data.csv", {"c": ["a", "b", "b", "a"] * 10, "y": ["none", "some"] * 20})
+    assert load_dataset(DataSpec(name=str(data), target="y")).preparation.record.class_names == ("none", "some")
+
+
+def test_several_currencies(tmp_path: Path) -> None:
+    amounts = [f"{'$€'[row % 2]}{row}.{row % 7}" for row in range(100)]
+    data = written(tmp_path / "data.csv", {"amount": amounts, "x": ["a", "b", "b"] * 33 + ["a"], "y": ["no", "yes"] * 50})
+    notes = load_dataset(DataSpec(name=str(data), target="y")).preparation.record.notes
+    why = "has numbers with several currencies or units (convert them to one)"
+    assert notes == (f"left out column 'amount', which {why}; --use amount keeps it",)
+
+
+def test_a_target_whose_values_all_differ(tmp_path: Path) -> None:
+    data = written(tmp_path / "data.csv", {"x": ["a", "b"] * 20, "comment": [f"note {row}" for row in range(40)]})
+    with pytest.raises(InputError, match=r"the target 'comment' has 40 different values in 40 rows: choose another column$"):
+        load_dataset(DataSpec(name=str(data), target="comment"))

@@ -46,6 +46,19 @@ def test_classes_follow_from_gaps() -> None:
     assert share(np.where(missing, np.nan, values), CLASSES, missing) is None, "it does not tell the other two"
 
 
+@pytest.mark.parametrize(("rows", "filled"), [(288, 90), (144, 60), (100, 15)])
+@pytest.mark.parametrize("texts", [False, True])
+def test_gaps_count_as_rows(rows: int, filled: int, texts: bool) -> None:
+    classes = (np.arange(rows) < filled).astype(np.int64)
+    words = [f"day {row % 7}" if found else None for row, found in enumerate(classes)]
+    late = words if texts else [float(row * row) if found else None for row, found in enumerate(classes)]
+    columns = {"late": late, "x": RNG.normal(size=rows)}
+    found = recognise(table_of(columns), classes, "classification", rows=rows)
+    assert [seen.tells for seen in found] == [1, None]
+    below = recognise(table_of(columns).select(np.arange(rows - 99, rows)), classes[-99:], "classification", rows=99)
+    assert [seen.tells for seen in below] == [None, None], "fewer than 100 rows"
+
+
 def test_what_occurs_once_tells_nothing() -> None:
     names = np.array([f"u{row}" for row in range(ROWS)], dtype=object)
     assert share(names) is None

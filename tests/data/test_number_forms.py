@@ -13,7 +13,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.data.columns import recognise
 from highwaynet.data.number_forms import NumberForm, numbers_of
 from highwaynet.data.table_files import Column
-from highwaynet.data.tables import Table, TableEncoder, split_target
+from highwaynet.data.tables import Table, TableEncoder, read_table, split_target
 
 CLASSES = np.array([0, 1] * 20)
 
@@ -46,15 +46,32 @@ def test_forms(cells: list[str], numbers: list[float], words: str) -> None:
     assert [found.form.number_in(cell) for cell in cells] == numbers, "what was learned reads each cell alone in the same way"
 
 
-def test_if_commas_do_not_separate_cells_they_are_decimal_signs_rather() -> None:
-    found = numbers_of(["1,234", "5,678", "oops"] + ["1,000"] * 38, commas=True)
-    assert found is not None
-    assert (found.numbers["1,234"], found.strays) == (1.234, {"oops": 1})
-    assert found.form is not None
-    assert found.form.words == "decimal commas (assumed, because no cell decides it)"
-    thousands = numbers_of(["1,234", "5,678,901"], commas=True)
-    assert thousands is not None
-    assert thousands.numbers == {"1,234": 1234, "5,678,901": 5678901}
+ASSUMED = "(assumed, because no cell decides it)"
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers", "words"),
+    [
+        (["7,635", "15,304", "155"], [7635, 15304, 155], f"commas separate thousands {ASSUMED}"),
+        (["1,234", "5,678,901"], [1234, 5678901], "commas separate thousands"),
+        (["1,234", "5678"], [1.234, 5678], f"decimal commas {ASSUMED}"),
+        (["1,234", "0,567"], [1.234, 0.567], "decimal commas"),
+        (["65,43", "1,234", "7"], [65.43, 1.234, 7], "decimal commas"),
+    ],
+)
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_commas_in_files_whose_cells_another_sign_separates(
+    cells: list[str], numbers: list[float], words: str, sign: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(f"a{sign}b\n" + "".join(f"{cell}{sign}x\n" for cell in cells))
+    column = read_table(path).column("a").retyped()
+    assert column.form is not None
+    assert (column.values.tolist(), column.form.words) == (numbers, words)
+    encoder = TableEncoder.fit(read_table(path).without("b"))
+    plain = path.with_name("plain.csv")
+    plain.write_text("a,b\n" + "".join(f"{number},x\n" for number in numbers))
+    np.testing.assert_array_equal(encoder.encode(read_table(plain)), encoder.encode(read_table(path)), "a plain file has the same numbers")
 
 
 @pytest.mark.parametrize(

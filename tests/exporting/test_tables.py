@@ -89,7 +89,7 @@ def test_cells_of_a_file_and_what_the_exported_file_takes(task: str, tmp_path: P
     assert np.abs(got - expected).max() < 1e-4 * scale
 
 
-@pytest.mark.parametrize("gap", ["", "NA", "?", "None", "null"])
+@pytest.mark.parametrize("gap", ["", "NA", "?", "None", "null", "n/a", "none"])
 def test_gaps_and_unknown_categories(gap: str, tmp_path: Path) -> None:
     model = table_model()
     answer = onnx_answer(export(model, tmp_path / "file.onnx").path.read_bytes())

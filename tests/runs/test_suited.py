@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from highwaynet import InputError, RunSpec
+from highwaynet import HighwayClassifier, InputError, RunSpec
 from highwaynet.data.glance import Glance, glance
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.presets import PRESETS
+from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.suited import suited_values
 from support import Highway
 
@@ -204,3 +205,29 @@ def test_depth_auto(tmp_path: Path, highway: Highway) -> None:
         assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
         assert sentence in wrong.stderr
         assert not (tmp_path / "wrong").exists()
+
+
+@pytest.mark.parametrize("name", ["epochs", "batch_size"])
+@pytest.mark.parametrize("rows", [60, 300])
+def test_texts_for_numbers_get_the_usual_sentence(name: str, rows: int) -> None:
+    data = np.random.default_rng(0).normal(size=(rows, 4)), np.arange(rows) % 2
+    with pytest.raises(InputError, match=rf"^training\.{name} = 'three': should be a valid integer"):
+        RunSpec.for_data(data, training={name: "three"})
+    if rows >= 100:  # below, an estimator uses all rows in each step, whatever its batch_size
+        with pytest.raises(InputError, match=rf"{name} = 'three'"):
+            HighwayClassifier(**{name: "three"}).fit(*data)
+
+
+def test_sentences_about_tables_are_true(tmp_path: Path, highway: Highway) -> None:
+    numbers = np.random.default_rng(0).normal(size=200)
+    (tmp_path / "data.csv").write_text("a,y\n" + "".join(f"{number},{number > 0}\n" for number in numbers))
+    wrong = highway("train", "--data", "data.csv", "--target", "y", "--epochs", "three", "--out", "wrong")
+    assert (wrong.returncode, wrong.stderr.splitlines()) == (2, ["highway: training.epochs = 'three': should be a valid integer"])
+    found = highway("train", "--data", "data.csv", "--target", "y", "--epochs", 1, "--depth", "auto", "--threads", 1, "--out", "run")
+    assert found.returncode == 0
+    depth = RunDirectory(tmp_path / "run").read_spec().network.depth
+    assert f"recipe table: fc-highway with {depth} layers of 64 units" in found.stderr
+    assert f"fc-highway, {depth} layers" in found.stderr
+    (tmp_path / "small.csv").write_text("a,y\n" + "1,x\n2,z\n" * 3)
+    small = highway("train", "--data", "small.csv", "--target", "y", "--epochs", 1, "--threads", 1, "--out", "small")
+    assert "all training rows in each step" in small.stderr, "some of the six are for testing"

@@ -109,3 +109,22 @@ def test_rare_classes_that_are_recognised_count(tmp_path: Path, highway: Highway
     assert float(last.partition("accuracy ")[2].split("\xa0")[0]) < 95, "guessing gives 95 %"
     plain = highway("train", *flags, "--out", "plain")
     assert HOPELESS in plain.stderr
+
+
+def test_a_validation_part_with_one_class_cannot_judge(tmp_path: Path, highway: Highway) -> None:
+    classes = np.repeat(["no", "yes"], [200, 3])
+    rows = zip(np.random.default_rng(0).normal(size=203), classes, strict=True)
+    (tmp_path / "rare.csv").write_text("x,y\n" + "".join(f"{number},{name}\n" for number, name in rows))
+    result = highway("train", "--data", "rare.csv", "--target", "y", *QUICK, "--epochs", 2, "--out", "run")
+    (sentence,) = [line for line in result.stderr.splitlines() if "guessing" in line]
+    judged = "whether the network is better than guessing cannot be judged: the validation part has no sample of class 'yes'"
+    assert sentence == f"{judged}; give more samples"
+
+
+def test_advice_after_an_early_stop_and_for_skewed_classes(tmp_path: Path, highway: Highway) -> None:
+    write(tmp_path / "noise.npz", np.random.default_rng(0).normal(size=(400, 3)), np.repeat([0, 1], [340, 60]))
+    flags = ("--data", "noise.npz", *QUICK, "--patience", 1, "--epochs", 100, "--learning-rate", 0.01)
+    plain = highway("train", *flags, "--out", "run")
+    assert "stopped early" in plain.stderr
+    ways = "a training.learning_rate below 0.01 or another network, and check the labels"
+    assert f"; try --class-weight balanced, {ways}" in plain.stderr

@@ -59,8 +59,9 @@ def train_command(
         del texts["network.depth"]
         if texts.get("network.name", "fc-").startswith("fc-"):
             texts["network.depth"] = str(NetworkSpec.model_fields["depth"].default)  # until it is found
+    chosen: list[str] = []
     notes: list[str] = []
-    spec = gather_spec(config, texts, set_ or [], notes.append)
+    spec = gather_spec(config, texts, set_ or [], chosen.append)
     if overwrite and resume:
         raise InputError("--overwrite and --resume: choose one of them")
     if resume and out is None and config is not None and config.is_dir():
@@ -75,9 +76,11 @@ def train_command(
             spec = with_free_threads(spec, notes.append)
         if finds_depth:
             spec = with_found_depth(spec, out if resume else None, world)
+            chosen.clear()  # the sentences name the depth
+            gather_spec(config, texts | {"network.depth": str(spec.network.depth)}, set_ or [], chosen.append)
         ending = f"{seeds}seeds" if seeds else None
         path = out or Path(world.lead(lambda: choose_path(world, spec, resume=resume, ending=ending).encode()).decode())
-        way = Way(overwrite=overwrite, resume=resume, world=world, notes=notes)
+        way = Way(overwrite=overwrite, resume=resume, world=world, notes=[*chosen, *notes])
         answer = train_several(spec, path, seeds, way) if seeds else train_one(spec, path, way)
         if not world.leads:
             return

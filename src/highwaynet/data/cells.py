@@ -3,23 +3,18 @@
 import math
 import re
 from collections.abc import Sequence
+from itertools import product
 
 from highwaynet.base.errors import InputError
 
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"})
+GAP_CATEGORIES = frozenset("".join(signs) for word in ("n/a", "none") for signs in product(*zip(word, word.upper(), strict=True)))
+"""Texts that are gaps in a category column, in small and capital letters; a target may have them as classes."""
 BOOLEANS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 # Stricter than float(), which also accepts 1_000 and nan. Each part matches in one way only, so that matching takes linear time.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:,\d+)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
 _PLAIN = frozenset("0123456789.+-eE")
-
-
-def decimal_points(cells: list[str | None]) -> list[str | None]:
-    """Replace decimal commas, which spreadsheets in much of Europe write, by points if all cells of a column are such numbers."""
-    written = [cell for cell in cells if cell is not None]
-    if not any("," in cell for cell in written) or not all(DECIMAL_COMMA.fullmatch(cell) for cell in written):
-        return cells
-    return [cell if cell is None else cell.replace(",", ".") for cell in cells]
 
 
 def cell(written: str) -> str | None:

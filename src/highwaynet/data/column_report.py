@@ -25,6 +25,7 @@ WHY: dict[Reason, str] = {
     "no values": "has no values in the training rows",
     "copy of the target": "determines the target exactly, as a copy does",
     "unclear date": "has dates like 24-12-31, in which the place of the year is not clear (four digits make it clear)",
+    "several units": "has numbers with several currencies or units (convert them to one)",
 }
 WHY_SEVERAL: dict[Reason, str] = {
     "identifier": "identify rows",
@@ -33,6 +34,7 @@ WHY_SEVERAL: dict[Reason, str] = {
     "no values": "have no values in the training rows",
     "copy of the target": "determine the target exactly, as copies do",
     "unclear date": "have dates like 24-12-31, in which the place of the year is not clear (four digits make it clear)",
+    "several units": "have numbers with several currencies or units (convert them to one)",
 }
 FORMS: dict[DateForm, str] = {
     "year first": "days since 1970",
@@ -149,4 +151,6 @@ def _counts(column: Column, rule: ColumnRule | None) -> tuple[int, int]:
         known = {text: rule.number_in(text, commas=column.commas) for text in set(column.values[~missing])}
         gaps = {text for text, number in known.items() if number is None or math.isnan(number)}
         missing = missing | np.array([text in gaps for text in column.values], dtype=np.bool_)
+    elif rule is not None and rule.kind == "category":
+        missing = rule.missing(column)
     return int(missing.sum()), len(set(column.values[~missing].tolist()))

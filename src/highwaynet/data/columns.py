@@ -9,15 +9,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from highwaynet.data.cells import NUMBER, shown
+from highwaynet.data.cells import GAP_CATEGORIES, NUMBER, shown
 from highwaynet.data.copies import is_copy, tells_nearly
 from highwaynet.data.dates import DateForm, are_unclear_dates, days_in, form_of
 from highwaynet.data.names import Task
-from highwaynet.data.number_forms import is_gap_word
+from highwaynet.data.number_forms import have_several_units, is_gap_word
 from highwaynet.data.table_files import Column, Table
 
 ColumnKind = Literal["number", "category", "date", "identifier", "text", "constant"]
-Reason = Literal["identifier", "free text", "constant", "no values", "copy of the target", "unclear date"]
+Reason = Literal["identifier", "free text", "constant", "no values", "copy of the target", "unclear date", "several units"]
 """Why a column is left out."""
 
 LEAST_ROWS = 20
@@ -109,6 +109,8 @@ def _seen_texts(column: Column, values: NDArray[Any], distinct: int) -> Recognis
     measured = sum(NUMBER.fullmatch(text) is not None and not text.lstrip("+-").isdigit() for text in values)
     if column.fixed or len(values) < LEAST_ROWS or distinct <= NEARLY_ALL * len(values) or 2 * measured > len(values):
         return Recognised(name, "category")
+    if have_several_units(values):
+        return Recognised(name, "number", "several units")
     if np.median([len(text.split()) for text in values]) > MOST_WORDS:
         return Recognised(name, "text", "free text")
     return Recognised(name, "identifier", "identifier")
@@ -145,9 +147,9 @@ def _without_copies(seen: Recognised, column: Column, targets: NDArray[Any], tas
     if seen.form is not None:
         missing = missing | np.array([text is not None and is_gap_word(text) for text in values])
         values = np.array([np.nan if gap else days_in(text, seen.form) for text, gap in zip(values, missing, strict=True)], np.float64)
+    elif seen.kind == "category":
+        missing = missing | np.array([text in GAP_CATEGORIES for text in values], dtype=np.bool_)
     there = ~missing
-    if there.sum() < LEAST_ROWS:
-        return seen
-    if is_copy(values[there], targets[there], task, ordered=ordered):
+    if there.sum() >= LEAST_ROWS and is_copy(values[there], targets[there], task, ordered=ordered):
         return Recognised(seen.name, seen.kind, "copy of the target", seen.form)
     return replace(seen, tells=tells_nearly(values, missing, targets, task, ordered=ordered))

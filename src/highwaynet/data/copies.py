@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from highwaynet.data.names import Task
 
 LEAST_NEARLY = 100
-"""With fewer values, a target may follow from a column by chance."""
+"""With fewer rows, or fewer values for a rule about values, a target may follow from a column by chance."""
 NEARLY = 0.999
 """The target follows from a column if a simple rule is right for this share of the rows, or explains this share of the variance."""
 BEYOND_GUESSING = 0.98
@@ -60,17 +60,18 @@ def tells_nearly(values: NDArray[Any], missing: NDArray[np.bool_], targets: NDAr
         The share of the rows that the rule predicts correctly, or the share of the variance that it explains.
     """
     there = ~missing
-    if there.sum() < LEAST_NEARLY:
+    enough = there.sum() >= LEAST_NEARLY
+    if len(targets) < LEAST_NEARLY or (task == "regression" and not enough):
         return None
     if task == "regression":
         found = _rank_share(values[there], targets[there]) if ordered else _mean_share(values[there].tolist(), targets[there])
         return found if found >= NEARLY and missing.mean() <= 1 - NEARLY else None
     gaps, rows = missing.astype(np.int64), len(targets)
     right = [_right_by_value(gaps.tolist(), targets.tolist())]
-    own = (
-        _right_in_intervals(values[there], targets[there]) if ordered else _right_by_value(values[there].tolist(), targets[there].tolist())
-    )
-    right.append(own + (_right_by_value(gaps[missing].tolist(), targets[missing].tolist()) if missing.any() else 0))
+    if enough:
+        own, wanted = values[there], targets[there]
+        right.append(_right_in_intervals(own, wanted) if ordered else _right_by_value(own.tolist(), wanted.tolist()))
+        right[-1] += _right_by_value(gaps[missing].tolist(), targets[missing].tolist()) if missing.any() else 0
     best, guessed = max(right), int(np.bincount(targets).max())
     if best < NEARLY * rows or best - guessed < BEYOND_GUESSING * (rows - guessed):
         return None

@@ -57,8 +57,10 @@ class NumberForm(Spec):
     assumed: bool = False
     """Whether the cells could also be read with another decimal sign, and would then be other numbers."""
 
-    def number_in(self, text: str) -> float | None:
+    def number_in(self, text: str, *, commas: bool = True) -> float | None:
         """Return the number in a cell; None if it is none, or has another unit.
+
+        Without `commas`, because commas separate the cells of its file, 1.234 is a plain number unless training cells had such thousands.
 
         >>> form = NumberForm(decimal=",", thousands=".", unit="€")
         >>> form.number_in("1.234,5 €"), form.number_in("(€ 12)"), form.number_in("1234.5"), form.number_in("$ 12")
@@ -67,7 +69,8 @@ class NumberForm(Spec):
         parts = _parts(text)
         if parts is None or parts.unit not in {"", self.unit}:
             return None
-        return parts.number(self.decimal, self.thousands)
+        plain = not commas and not self.grouped and not self.unit and "," not in parts.body
+        return parts.number(self.decimal, "" if plain else self.thousands)
 
     @property
     def words(self) -> str:
@@ -119,6 +122,17 @@ def _parts(text: str) -> _Parts | None:
     return _Parts(sign, unit, rest) if _BODY.fullmatch(rest) else None
 
 
+def have_several_units(texts: Iterable[str]) -> bool:
+    """Whether all cells are numbers, but with different units: $12 and €4."""
+    units = set[str]()
+    for text in texts:
+        if not is_gap_word(text):
+            if (parts := _parts(text)) is None:
+                return False
+            units.add(parts.unit)
+    return len(units - {""}) > 1
+
+
 def is_gap_word(text: str) -> bool:
     """Whether a text stands for a gap in a column of numbers or dates."""
     return text.lower() in GAP_WORDS
@@ -140,11 +154,11 @@ def numbers_of(texts: Iterable[str | None], *, commas: bool) -> NumberCells | No
     """Find out whether the cells of a column are numbers, and how they are read; None if they are not.
 
     They are if at most 5 % of them are texts; gaps, and words like unknown, do not count. The form that reads most cells is chosen. If two
-    read equally many, numbers have decimal points, or with `commas` decimal commas.
+    read equally many, commas separate thousands; with `commas` they are decimal signs if a number of four digits has none.
 
     Args:
         texts: The cells, None for gaps.
-        commas: Whether decimal commas are likely, because another sign separates the cells of the file.
+        commas: Whether cells may have commas without quotes, because another sign separates the cells of the file.
     """
     counts = Counter(text for text in texts if text is not None)
     words = {text: count for text, count in counts.items() if is_gap_word(text)}
@@ -164,7 +178,8 @@ def numbers_of(texts: Iterable[str | None], *, commas: bool) -> NumberCells | No
     unit = next((name for name, _ in units.most_common() if name), "")
     same = {text: found for text, found in parts.items() if found.unit in {"", unit}}
     read: dict[tuple[str, str], dict[str, float]] = {}
-    for marks in (*([] if unit else [PLAIN]), *([(",", ".")] if commas else []), *_MARKS):
+    decimal = commas and any(re.match(r"\d{4}", found.body) for found in same.values())
+    for marks in (*([] if unit else [PLAIN]), *([(",", ".")] if decimal else []), *_MARKS):
         read.setdefault(marks, _read(same, *marks))
     best = max(read, key=lambda marks: sum(counts[text] for text in read[marks]))
     numbers = read[best]

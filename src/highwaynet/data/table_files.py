@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from highwaynet.base.errors import HighwayError, InputError, unknown
 from highwaynet.base.text import either
-from highwaynet.data.cells import cell, decimal_points, number_in, plain_numbers, shown, too_large, written_form
+from highwaynet.data.cells import cell, number_in, plain_numbers, shown, too_large, written_form
 from highwaynet.data.number_forms import NumberForm, numbers_of
 from highwaynet.data.text_rows import checked_names, opened, text_rows
 
@@ -61,7 +61,7 @@ class Column:
         """
         if self.kind == "number" or self.fixed:
             return self
-        cells = decimal_points(self.values.tolist()) if self.commas else self.values.tolist()
+        cells = self.values.tolist()
         if (found := numbers_of(cells, commas=self.commas)) is None:
             return self
         values = np.array([found.numbers.get(text or "", np.nan) for text in cells], dtype=np.float64)  # (rows,)
@@ -175,7 +175,7 @@ def _read_text(path: Path, header: bool) -> Table:
             for column, written in zip(cells, fields, strict=True):
                 column.append(known(written))
     commas = text.delimiter != ","
-    columns = (typed(name, decimal_points(texts) if commas else texts) for name, texts in zip(text.names, cells, strict=True))
+    columns = (typed(name, texts) for name, texts in zip(text.names, cells, strict=True))
     return Table(tuple(replace(refuse_infinite(path, column), commas=commas) for column in columns), len(cells[0]), str(path))
 
 

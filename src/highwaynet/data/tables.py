@@ -17,8 +17,8 @@ from pydantic import Field, ValidationError, field_validator
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import Spec
-from highwaynet.data.cells import NUMBER, number_in, shown, too_large, written_form
-from highwaynet.data.columns import ColumnKind, Reason, Recognised, remarks_on
+from highwaynet.data.cells import GAP_CATEGORIES, NUMBER, number_in, shown, too_large, written_form
+from highwaynet.data.columns import LEAST_ROWS, NEARLY_ALL, ColumnKind, Reason, Recognised, remarks_on
 from highwaynet.data.dates import DateForm, days_in
 from highwaynet.data.names import Task
 from highwaynet.data.number_forms import NumberForm, is_gap_word
@@ -59,6 +59,8 @@ def split_target(table: Table, target: str, task: Task | None) -> tuple[Table, T
         names, numbers = _classes(column)
         if len(names) < 2:
             raise InputError(f"{where} is {shown(names[0])} in all rows: at least two classes are needed")
+        if task is None and table.rows >= LEAST_ROWS and len(names) > NEARLY_ALL * table.rows:
+            raise InputError(f"{where} has {len(names):,} different values in {table.rows:,} rows: choose another column")
         return rest, TargetColumn(target, "classification", names, numbers)
     if column.kind == "category":
         text = next((text for text in column.values if number_in(text) is None), column.values[0])
@@ -117,8 +119,10 @@ class _NumberRule(Spec):
 
     def number_in(self, text: str, *, commas: bool) -> float | None:
         """Return the number in a cell, NaN if it counts as a gap, None if it is none."""
-        number = number_in(text, commas=commas) if self.written is None else self.written.number_in(text)
-        return math.nan if number is None and (text in self.strays or is_gap_word(text)) else number
+        if text in self.strays:
+            return math.nan
+        number = number_in(text, commas=commas) if self.written is None else self.written.number_in(text, commas=commas)
+        return math.nan if number is None and is_gap_word(text) else number
 
 
 class _CategoryRule(Spec):
@@ -137,6 +141,11 @@ class _CategoryRule(Spec):
     @property
     def features(self) -> list[str]:
         return [f"{self.name} = {category}" for category in self.categories] + [f"{self.name} is missing"] * self.gaps
+
+    def missing(self, column: Column) -> NDArray[np.bool_]:
+        """Return a mask (rows,) of the gaps; runs made before may have none, or n/a, as a category."""
+        words = GAP_CATEGORIES.difference(self.categories) if column.kind == "category" else ()
+        return column.missing() | np.array([value in words for value in column.values], dtype=np.bool_)
 
 
 class _DateRule(Spec):
@@ -249,7 +258,7 @@ class TableEncoder:
             if isinstance(rule, _CategoryRule):
                 rows, places = _known(rule, column)
                 features[rows, start + places] = 1
-                missing = column.missing()
+                missing = rule.missing(column)
             else:
                 values, wrong = _numbers(rule, column)
                 features[:, start], missing = _standardised(rule, values), np.isnan(values)
@@ -313,12 +322,12 @@ def _fitted(column: Column, seen: Recognised, source: str, weights: NDArray[np.f
     where, there = f"{source}: the column {shown(column.name)}", ~column.missing()
     present, strays = column.values[there], column.strays
     if column.kind == "category" and seen.form is None:
-        categories = sorted(set(present))
+        categories = sorted(set(present) - GAP_CATEGORIES or set(present))
         if len(categories) > MOST_CATEGORIES:
             odd = next((text for text in categories if not NUMBER.fullmatch(text)), categories[0])
             advice = f"leave it out with --ignore {quote(column.name)}, or correct it if it should be numbers only"
             raise InputError(f"{where} has {len(categories):,} categories like {shown(odd)}, the limit is {MOST_CATEGORIES:,}: {advice}")
-        return _CategoryRule(name=column.name, categories=tuple(categories), gaps=not there.all())
+        return _CategoryRule(name=column.name, categories=tuple(categories), gaps=not there.all() or len(categories) < len(set(present)))
     if seen.form is not None:
         strays = dict(Counter(text for text in present if is_gap_word(text)))
         days = np.array([np.nan if text in strays else days_in(text, seen.form) for text in present], dtype=np.float64)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
-from highwaynet.data.cells import BOOLEANS, MISSING, written_form
+from highwaynet.data.cells import BOOLEANS, GAP_CATEGORIES, MISSING, written_form
 from highwaynet.data.preprocessing import Preprocessing
 from highwaynet.data.tables import TableEncoder
 from highwaynet.exporting.onnx_graph import OnnxGraph
@@ -151,7 +151,8 @@ def category_places(rule: Any) -> dict[str, int]:
         if category in places:
             places[written] = places[category]
     if rule.gaps:
-        places |= dict.fromkeys(sorted(MISSING), len(rule.categories))
+        for word in sorted(MISSING | GAP_CATEGORIES):
+            places.setdefault(word, len(rule.categories))
     return places
 
 

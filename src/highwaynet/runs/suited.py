@@ -13,6 +13,7 @@ from highwaynet.data.glance import Glance, glance
 from highwaynet.data.names import Kind, Step
 from highwaynet.data.spec import DataSpec
 from highwaynet.networks.presets import PRESETS
+from highwaynet.runs.training_spec import TrainingSpec
 
 LARGEST = 64
 """Images that are larger, or differ in size, are resized: to 64×64, or to 32×32 if they are smaller than 64×64."""
@@ -111,7 +112,7 @@ def _for_images(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
         notes.append(f"{what} are resized to {side}×{side}; choose another size with --resize")
         height = width = side
         chosen["data"]["resize"] = (side, side)
-    is_dense = bool({"depth", "width"} & set(given["network"])) or given["network"].get("name", "").startswith("fc-")
+    is_dense = bool({"depth", "width"} & set(given["network"])) or str(given["network"].get("name", "")).startswith("fc-")
     if "name" not in given["network"] and not is_dense:
         longer = max(height, width)
         name = next((name for most, name in IMAGE_NETWORKS.items() if longer <= most), LARGE_IMAGES)
@@ -168,13 +169,17 @@ def _for_rows(given: Sections, seen: Glance) -> tuple[Sections, list[str]]:
     network, training = given["network"], given["training"]
     if training.get("recipe") not in {None, TABLE} or not str(network.get("name", "fc-")).startswith("fc-"):
         return chosen, []
+    try:
+        TrainingSpec(**{name: training[name] for name in ("epochs", "batch_size") if name in training})
+    except InputError:
+        return chosen, []  # validation reports it
     chosen["training"]["recipe"] = TABLE
     depth, width = (network.get(name, TABLE_NETWORK[name]) for name in ("depth", "width"))
     chosen["network"] |= TABLE_NETWORK
     if seen.samples < SMALL:
         chosen["training"] |= SMALL_TRAINING
         chosen["data"] |= {"validation": 0.0, "preprocessing": SCALED[seen.kind]}
-        why = f"all {seen.samples:,} rows in each step, in float64, without a validation part"
+        why = "all training rows in each step, in float64, without a validation part"
     else:
         left = 1 - given["data"].get("test", 0.2)
         rows = round(seen.samples * left * (1 - given["data"].get("validation", 0.1)))

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from highwaynet.base.text import percent
+from highwaynet.base.text import either, percent
 from highwaynet.data.dataset import Split
 from highwaynet.runs.load import load_network
 from highwaynet.runs.run_records import EpochRecord
@@ -43,14 +43,14 @@ def no_better_than_guessing(fitting: Fitting) -> str | None:
     classes count alike (`training.class_weight`), the balanced accuracy may do so instead.
     """
     training, validation = fitting.training, fitting.data.validation
-    if not fitting.objective.judges_outputs:
-        return None
-    history = fitting.run.read_history() if fitting.world.leads else []
+    history = fitting.run.read_history() if fitting.world.leads and fitting.objective.judges_outputs else []
     if not history:
         return None
     line, part = _answer(fitting, history), validation or fitting.data.train
     name, metrics = ("validation", line.validation) if validation and line.validation else ("training", line.train)
     if metrics.accuracy is not None:
+        if sentence := _one_class_only(part, name):
+            return sentence
         guessed = float((part.targets[part.rows] == int(fitting.data.train.class_counts().argmax())).double().mean())
         if metrics.accuracy > guessed + math.sqrt(guessed * (1 - guessed) / len(part)):
             return None
@@ -64,9 +64,21 @@ def no_better_than_guessing(fitting: Fitting) -> str | None:
         return None
     else:
         found = f"its {name} R² is {metrics.r2 or 0.0:.3f}, and guessing the mean gives 0"
-    ways = f"a training.learning_rate below {training.learning_rate:g}, more epochs or another network"
+    ways = ["--class-weight balanced"] if skewed_classes(fitting.data.train, training) else []
+    ways += [f"a training.learning_rate below {training.learning_rate:g}"]
+    ways += ["more epochs"] if len(history) >= training.epochs else []  # otherwise, it stopped early
     start = "not clearly better" if metrics.accuracy is not None and metrics.accuracy > guessed else "no better"
-    return f"the network is {start} than guessing: {found}; try {ways}, and check the labels"
+    return f"the network is {start} than guessing: {found}; try {either([*ways, 'another network'])}, and check the labels"
+
+
+def _one_class_only(part: Split, name: str) -> str | None:
+    """Return a note if a part has samples of one class only, so that any network could seem right; None if it has more."""
+    names, counts = part.preparation.record.class_names, part.class_counts().tolist()
+    absent = [repr(one) for one, count in zip(names, counts, strict=True) if not count]
+    if len(absent) < len(names) - 1:
+        return None
+    which = f"class {absent[0]}" if len(absent) == 1 else f"{len(absent):,} of {len(names):,} classes, {absent[0]} for instance"
+    return f"whether the network is better than guessing cannot be judged: the {name} part has no sample of {which}; give more samples"
 
 
 def _answer(fitting: Fitting, history: list[EpochRecord]) -> EpochRecord:
