@@ -9,6 +9,8 @@ import pytest
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.parsing import MOST_TOML, parse_json, parse_toml
+from highwaynet.base.specs import parsed
+from highwaynet.data.record import DataRecord
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.search.spec import parse_study
 from support import Highway, Runs
@@ -106,3 +108,9 @@ def test_bounds_of_a_study_that_no_float_can_hold(bounds: str) -> None:
     text = f'name = "s"\ntrials = 1\n[space]\n"training.learning_rate" = {{ kind = "uniform", {bounds} }}\n'
     with pytest.raises(InputError, match=r"between −2\*\*53 and 2\*\*53"):
         parse_study(text, Path("study.toml"))
+
+
+@pytest.mark.parametrize("shape", [[1, 10**400, 8], [1, -8, 8]], ids=["huge", "negative"])
+def test_shapes_of_samples_that_cannot_be(shape: list[int]) -> None:
+    with pytest.raises(InputError, match="input_shape"):
+        parsed(DataRecord, json.dumps({"found": "x", "kind": "images", "task": "classification", "input_shape": shape}), "data.json")

@@ -1,9 +1,14 @@
 """The record of a run's data. Does not import torch."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from highwaynet.base.specs import Spec
 from highwaynet.data.names import Kind, LabelKind, Step, Task
+
+Size = Annotated[int, Field(ge=0, le=2**40)]
+"""An axis of a sample."""
 
 
 class DataRecord(Spec):
@@ -19,9 +24,9 @@ class DataRecord(Spec):
     """classification or regression."""
     fingerprint: str = ""
     """Checksum of the targets and of some inputs, which detects data that were changed or reordered after the run."""
-    input_shape: tuple[int, ...]
+    input_shape: tuple[Size, ...]
     """Shape of one sample after encoding, before preprocessing."""
-    prepared_shape: tuple[int, ...] | None = None
+    prepared_shape: tuple[Size, ...] | None = None
     """Shape of one sample after preprocessing, if that changes it."""
     class_names: tuple[str, ...] = ()
     """Names of the classes, in the order of their numbers; empty for regression."""
