@@ -71,8 +71,8 @@ def test_the_ending_chooses_the_form(highway: Highway, finished_run: Callable[..
     assert json.loads(highway("export", run, "--out", "file.safetensors", "--json").stdout)["to"] == "safetensors"
     for arguments, sentence in (
         (("--to", "torch", "--out", "a.onnx"), "a.onnx: the ending .onnx is that of onnx, not of torch; change one of them"),
-        (("--out", "a.txt"), "a.txt: the name should end in .onnx, .pt2 or .safetensors, unless the form is given (to)"),
-        (("--out", "a"), "a: the name should end in .onnx, .pt2 or .safetensors, unless the form is given (to)"),
+        (("--out", "a.txt"), "a.txt: the name should end in .onnx, .pt2 or .safetensors; or choose the form with --to (in Python, to=...)"),
+        (("--out", "a"), "a: the name should end in .onnx, .pt2 or .safetensors; or choose the form with --to (in Python, to=...)"),
     ):
         refused = highway("export", run, *arguments)
         assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1), refused.stderr

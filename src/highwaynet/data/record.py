@@ -7,7 +7,7 @@ from pydantic import Field
 from highwaynet.base.specs import Spec
 from highwaynet.data.names import Kind, LabelKind, Step, Task
 
-Size = Annotated[int, Field(ge=0, le=2**40)]
+Axis = Annotated[int, Field(ge=0, le=2**40)]
 """An axis of a sample."""
 
 
@@ -24,9 +24,9 @@ class DataRecord(Spec):
     """classification or regression."""
     fingerprint: str = ""
     """Checksum of the targets and of some inputs, which detects data that were changed or reordered after the run."""
-    input_shape: tuple[Size, ...]
+    input_shape: tuple[Axis, ...]
     """Shape of one sample after encoding, before preprocessing."""
-    prepared_shape: tuple[Size, ...] | None = None
+    prepared_shape: tuple[Axis, ...] | None = None
     """Shape of one sample after preprocessing, if that changes it."""
     class_names: tuple[str, ...] = ()
     """Names of the classes, in the order of their numbers; empty for regression."""

@@ -43,7 +43,7 @@ def form_of(path: Path | None, to: Target | None) -> Target:
         return to or "onnx"
     ending = path.suffix.lower()
     if to is None and ending not in by_ending:
-        raise InputError(f"{path}: the name should end in {either(by_ending)}, unless the form is given (to)")
+        raise InputError(f"{path}: the name should end in {either(by_ending)}; or choose the form with --to (in Python, to=...)")
     if to is not None and by_ending.get(ending, to) != to:
         raise InputError(f"{path}: the ending {ending} is that of {by_ending[ending]}, not of {to}; change one of them")
     return to or by_ending[ending]
