@@ -1,9 +1,11 @@
 """What several tests use: the real command, and small finished runs."""
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,12 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.training.loop import train
 from holding import PATIENCE
 from support import Highway, small_spec
+
+
+KERNELS = Path(__file__).parents[1] / "src" / "highwaynet" / "kernels"
+_VERSION = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(KERNELS.glob("*.*")) if path.suffix in {".py", ".cpp", ".h"}))
+# torch keeps compiled graphs, in which the sizes of our operators are fixed: those of another version would fail.
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/highwaynet-compiled-{_VERSION.hexdigest()[:16]}")
 
 
 @pytest.fixture(scope="session", autouse=True)
