@@ -18,7 +18,6 @@ from highwaynet.training.loop import train
 from holding import PATIENCE
 from support import Highway, small_spec
 
-
 KERNELS = Path(__file__).parents[1] / "src" / "highwaynet" / "kernels"
 _VERSION = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(KERNELS.glob("*.*")) if path.suffix in {".py", ".cpp", ".h"}))
 # torch keeps compiled graphs, in which the sizes of our operators are fixed: those of another version would fail.
