@@ -82,6 +82,10 @@ def _shrunk(work: Path) -> Any:
     return run_results(work / "small" / "network"), removed, (work / "small" / "shrink.html").exists()
 
 
+def _exported(work: Path) -> Any:
+    return (work / "weights.safetensors").read_bytes(), sorted(path.name for path in work.iterdir())
+
+
 RESUME = ("train", "run", "--resume")
 SEARCH = ("search", "study.toml", "--out", "done", "--workers", "1", "--json")
 REPRODUCE = ("reproduce", CLAIM, "--scale", "smoke", "--out", "out", "--workers", "1", "--json")
@@ -101,7 +105,7 @@ COMMANDS = {
     "search": Command(SEARCH, SEARCH, _copy("study.toml"), lambda work: study_results(work / "done"), (2, 1)),
     "reproduce": Command(REPRODUCE, REPRODUCE, lambda *_: None, _claim, (2, 1)),
     "shrink": Command(SHRINK, SHRINK, _copy("run"), _shrunk, earlier=True),
-    "export": Command(EXPORT, EXPORT, _copy("run"), lambda work: (work / "weights.safetensors").read_bytes(), earlier=True),
+    "export": Command(EXPORT, EXPORT, _copy("run"), _exported, earlier=True),
 }
 
 

@@ -15,7 +15,7 @@ from attacking.staged import STAGED
 from attacking.targets import TARGETS
 
 BATCH = 25
-SHARES = {"damage": 0.5, "kill": 0.4, "failure": 0.1}
+SHARES = {"damage": 0.45, "kill": 0.35, "failure": 0.2}
 """How the time is divided."""
 ROUND = ("train", "overwrite", "resume", "export", "shrink", "reproduce", "train", "overwrite", "resume", "export", "shrink", "search")
 """The order in which commands are disturbed; those that take long come less often."""

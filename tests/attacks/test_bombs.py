@@ -1,5 +1,8 @@
 """Small files that unpack to much: limits count what is really needed, and memory is not taken before it is known to be useful."""
 
+import gzip
+import io
+import itertools
 import subprocess
 import sys
 import zipfile
@@ -7,6 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from highwaynet.data.glance import Glance, glance
+from highwaynet.data.spec import DataSpec
 
 LIMITED = """
 import resource, sys
@@ -56,3 +62,20 @@ def test_numbers_of_samples_are_compared_before_they_are_read(tmp_path: Path) ->
 def test_too_many_classes_are_noticed_early(labels: np.ndarray, tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "many.npz", x=np.zeros((20_000, 1), np.uint8), y=labels)
     assert "more than 10,000 different values" in refusal(tmp_path / "many.npz", megabytes=900)
+
+
+def test_rows_are_not_counted_beyond_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "data.csv.gz"
+    path.write_bytes(gzip.compress(b"a,y\n" + b"1,x\n" * 1000))
+    spec, endless = DataSpec(name=str(path)), itertools.cycle([b"1,x\n" * 2**18])
+    assert glance(spec) == Glance("table", 1000)
+    taken: list[int] = []
+
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            taken.append(size or 0)
+            return next(endless)
+
+    monkeypatch.setattr("highwaynet.data.glance.gzip.open", lambda *_: Endless())
+    assert glance(spec) is None, "reading the table then says that it is too large"
+    assert sum(taken) <= 2**30 + 2**20

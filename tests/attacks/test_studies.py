@@ -7,10 +7,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from highwaynet.base.errors import HighwayError, InputError
+from highwaynet.search.address import Address
 from highwaynet.search.results import collect
-from highwaynet.search.storage import reading
+from highwaynet.search.storage import Patience, StorageError, reading
 from highwaynet.search.study import locate, open_stored, prepare
 from support import Highway
 
@@ -107,3 +109,18 @@ def test_flipped_bits(study: Path, tmp_path: Path) -> None:
             with suppress(OSError):
                 file.unlink()
     assert refused > 10
+
+
+@pytest.mark.parametrize("reason", ["disk I/O error", "attempt to write a readonly database", "database or disk is full"])
+def test_a_disk_that_cannot_be_written_to_ends_a_study_at_once(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other failures of a storage may pass, and are waited for."""
+
+    def fail() -> None:
+        raise OperationalError("insert", {}, sqlite3.OperationalError(reason))
+
+    def wait(seconds: float) -> None:
+        pytest.fail("it waits for the disk")
+
+    monkeypatch.setattr("highwaynet.search.storage.time.sleep", wait)
+    with pytest.raises(StorageError, match=f"no longer answers .*{reason}"):
+        Patience(Address("sqlite:///study.db"))(fail)

@@ -1,6 +1,8 @@
 """`highway predict --out` and `highway export --out` replace only what they wrote, and the ending of a file says what it is."""
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from zipfile import is_zipfile
@@ -78,3 +80,19 @@ def test_the_ending_chooses_the_form(highway: Highway, finished_run: Callable[..
         assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1), refused.stderr
         assert sentence in refused.stderr
     assert not list(tmp_path.glob("a*"))
+
+
+def test_what_killed_writers_of_the_file_left_is_removed(
+    highway: Highway, finished_run: Callable[..., RunDirectory], tmp_path: Path
+) -> None:
+    run = finished_run("fc-highway").path
+    np.save(tmp_path / "rows.npy", read_digits().inputs[:5])
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for arguments, name in ((("export", run, "--to", "safetensors"), "file.safetensors"), (("predict", run, "rows.npy"), "out.csv")):
+        gone, kept = (tmp_path / f".{name}.{number}-{'0a' * 8}.tmp" for number in (dead.pid, os.getpid()))
+        others = tmp_path / f".other-{name}.{dead.pid}-{'0a' * 8}.tmp"
+        for path in (gone, kept, others):
+            path.write_text("half")
+        assert highway(*arguments, "--out", name).returncode == 0
+        assert [path.exists() for path in (gone, kept, others)] == [False, True, True], "only those of ended processes, for this file"

@@ -240,6 +240,16 @@ def test_rows_to_predict_for_may_have_columns_without_values(tmp_path: Path) -> 
 # Reading Parquet
 
 
+def test_signalling_nans_are_gaps(tmp_path: Path) -> None:
+    """Parquet can store a NaN with which every calculation warns; warnings fail tests here."""
+    values = np.array([1.5, 2.5, 3.5, 0.0])
+    values.view(np.uint64)[3] = 0x7FF0000000000001
+    table = read_table(parquet(tmp_path, {"a": values, "b": ["x", "y", "x", "y"]}))
+    encoder = TableEncoder.fit(table)
+    quiet = read_table(parquet(tmp_path, {"a": np.array([1.5, 2.5, 3.5, np.nan]), "b": ["x", "y", "x", "y"]}, "quiet.parquet"))
+    assert np.array_equal(encoder.encode(table), encoder.encode(quiet))
+
+
 def test_parquet_equals_csv(tmp_path: Path) -> None:
     random.seed(0)
     columns: dict[str, list[Any]] = {

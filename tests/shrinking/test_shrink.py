@@ -220,6 +220,14 @@ def test_a_finished_result_is_not_computed_again(deep: RunDirectory, tmp_path: P
     assert first.answer.startswith("With 6 of 8 layers: test accuracy")
 
 
+def test_a_finished_result_keeps_no_files_of_killed_writers(deep: RunDirectory, tmp_path: Path) -> None:
+    shrunk(deep, tmp_path / "small", keep=4)
+    left = tmp_path / "small" / f".shrink.html.12-{'0a' * 8}.tmp"
+    left.write_text("half")
+    shrunk(deep, tmp_path / "small", keep=4)
+    assert not left.exists()
+
+
 def test_nothing_removed_is_the_network_itself(deep: RunDirectory, tmp_path: Path) -> None:
     record = shrunk(deep, tmp_path / "small", keep=8, heal_epochs=3)
     assert record.healed[0].test == record.intact_test

@@ -73,11 +73,33 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of writers that were killed."""
+    """Remove the temporary files of writers that were killed. The folder belongs to one writer, which calls this."""
     for path in folder.glob(".*.tmp"):
         if is_leftover(path):
             with suppress(OSError):
                 path.unlink()
+
+
+def remove_leftovers_of(path: Path) -> None:
+    """Remove what killed writers of this file left, in a folder in which others may write; theirs, and those of living processes, stay."""
+    with suppress(OSError):
+        for other in path.parent.iterdir():
+            found = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)-[0-9a-f]{{16}}\.tmp", other.name)
+            if found and not _other_process(int(found[1])):
+                other.unlink()
+
+
+def _other_process(number: int) -> bool:
+    """Whether another process has this number; in containers, a command often has the number of the one before."""
+    if os.name != "posix":  # elsewhere, asking might end it
+        return True
+    try:
+        os.kill(number, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it belongs to somebody else
+        return True
+    return number != os.getpid()
 
 
 def is_leftover(path: Path) -> bool:

@@ -11,12 +11,14 @@ from typing import Any
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import cannot, refuse_pipe
 from highwaynet.data.array_files import read_arrays
+from highwaynet.data.cells import too_large
 from highwaynet.data.formats import format_of
 from highwaynet.data.image_folder import glance_at_images, looks_like_image_folder
 from highwaynet.data.memory import source_in_memory
 from highwaynet.data.names import Kind
 from highwaynet.data.sources import Source
 from highwaynet.data.spec import DataSpec
+from highwaynet.data.table_files import MOST_BYTES
 
 CHUNK = 2**20
 
@@ -97,9 +99,13 @@ def _rows(path: Path) -> int:
         except Exception as error:  # reading the table reports it
             raise InputError(f"cannot read {path}") from error
     opened: Callable[..., Any] = gzip.open if path.name.lower().endswith(".gz") else open
+    size = lines = 0
     try:
         with opened(path, "rb") as stream:
-            lines: int = sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(CHUNK), b""))
-            return max(1, lines - 1)
+            while chunk := stream.read(CHUNK):
+                size, lines = size + len(chunk), lines + chunk.count(b"\n")
+                if size > MOST_BYTES:
+                    raise too_large(path, "too many bytes after decompression", MOST_BYTES)
+        return max(1, lines - 1)
     except (OSError, EOFError, zlib.error) as error:
         raise cannot("read", path, error) if isinstance(error, OSError) else InputError(f"cannot read {path}") from error

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from highwaynet.base.errors import InputError, unknown
-from highwaynet.base.files import sha256, write_atomically
+from highwaynet.base.files import remove_leftovers_of, sha256, write_atomically
 from highwaynet.exporting.names import Target
 from highwaynet.exporting.origin import Export
 from highwaynet.exporting.places import check_place, default_place, form_of
@@ -65,6 +65,7 @@ def export(
     source = _source(run, checkpoint, to)
     place = check_place(Path(path) if path is not None else default_place(source.model.run, to))
     content, difference = _WRITTEN[to](source, str(place))
+    remove_leftovers_of(place)
     write_atomically(place, content)
     return Exported(place, to, len(content), source.facts, difference)
 
