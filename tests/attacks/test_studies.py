@@ -7,12 +7,14 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from optuna.storages._rdb import models
+from sqlalchemy import create_engine, inspect
 from sqlalchemy.exc import OperationalError
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.search.address import Address
 from highwaynet.search.results import collect
-from highwaynet.search.storage import Patience, StorageError, reading
+from highwaynet.search.storage import Patience, StorageError, open_storage, reading
 from highwaynet.search.study import locate, open_stored, prepare
 from support import Highway
 
@@ -124,3 +126,22 @@ def test_a_disk_that_cannot_be_written_to_ends_a_study_at_once(reason: str, monk
     monkeypatch.setattr("highwaynet.search.storage.time.sleep", wait)
     with pytest.raises(StorageError, match=f"no longer answers .*{reason}"):
         Patience(Address("sqlite:///study.db"))(fail)
+
+
+@pytest.mark.parametrize("tables", [0, 1, 4, 20])
+def test_a_study_that_was_killed_while_its_tables_were_created_begins(tables: int, tmp_path: Path) -> None:
+    folder = tmp_path / "begun"
+    folder.mkdir()
+    (tmp_path / "small.toml").write_text(STUDY)
+    place = locate(str(tmp_path / "small.toml"), None, folder)
+    engine = create_engine(place.storage.url)
+    metadata = models.BaseModel.metadata
+    metadata.create_all(engine, tables=metadata.sorted_tables[:tables])
+    engine.dispose()
+    (folder / "study.db").touch()
+    prepare(place, join=False)
+    storage = open_storage(place.storage)
+    assert set(inspect(storage.engine).get_table_names()) >= set(metadata.tables)
+    storage.engine.dispose()
+    with pytest.raises(InputError, match="there is no study in it"):
+        read_all(folder)

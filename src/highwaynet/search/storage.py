@@ -68,7 +68,7 @@ def open_storage(address: Address, *, read_only: bool = False) -> "RDBStorage":
 
     Args:
         address: Its address.
-        read_only: Open for reading only: a file may be read-only, and missing tables raise EmptyError.
+        read_only: Open for reading only: a file may be read-only, and one without studies raises EmptyError.
     """
     need_optuna()
     import optuna
@@ -113,15 +113,20 @@ def _arguments(address: Address) -> dict[str, Any]:
 
 
 def _check_tables(address: Address) -> None:
-    """Raise EmptyError if there are no tables; reading must not create any."""
+    """Raise EmptyError if there is no study; reading must not create tables.
+
+    Whoever created them may have been killed: studies follow when all tables are there.
+    """
     import sqlalchemy
 
     engine = sqlalchemy.create_engine(address.url, **_arguments(address))
     try:
         there = sqlalchemy.inspect(engine).has_table("studies")
+        with engine.connect() as connection:
+            studies = connection.execute(sqlalchemy.text("select count(*) from studies")).scalar() if there else 0
     finally:
         engine.dispose()
-    if not there:
+    if not studies:
         raise EmptyError(f"{address.shown}: there is no study in it")
 
 
