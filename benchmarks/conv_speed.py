@@ -2,11 +2,11 @@
 
     python benchmarks/conv_speed.py
 
-A naive twin has the same layers and weights in the usual form: two `nn.Conv2d` per highway layer, `h * t + x * (1 - t)`, torch's default
-memory layout. Whole training steps (forward, loss, backward, SGD with Nesterov momentum) on one batch of 100 with one thread alternate; the
-fastest counts. Each network runs in its own process: ours as `highway train` does, with freed memory kept (highwaynet.base.memory), the
-twin as in a plain script. The share of the speed of matrix products counts only the multiply-adds that `highway networks` shows, three
-times for a training step. Measure on an idle machine. Writes results/conv-speed.json.
+A naive twin has the same layers and weights in the usual form: two `nn.Conv2d` per highway layer, `h * t + x * (1 - t)`, `amax` over the
+pieces of maxout, torch's default memory layout. Whole training steps (forward, loss, backward, SGD with Nesterov momentum) on one batch of
+100 with one thread alternate; the fastest counts. Each network runs in its own process: ours as `highway train` does, with freed memory
+kept (highwaynet.base.memory), the twin as in a plain script. The share of the speed of matrix products counts only the multiply-adds that
+`highway networks` shows, three times for a training step. Measure on an idle machine. Writes results/conv-speed.json.
 """
 
 import argparse
@@ -25,10 +25,11 @@ from highwaynet import NetworkSpec, build_network
 from highwaynet.base.memory import keep_freed_memory
 from highwaynet.layers.conv_highway import ConvHighway
 from highwaynet.layers.conv_plain import ConvPlain
+from highwaynet.layers.maxout import ConvMaxout
 from highwaynet.networks.convolutional import ConvNetwork
 from highwaynet.networks.description import describe
 
-NETWORKS = {"mnist-highway-16": 1.25, "highway-a": 1.3, "highway-b": None}
+NETWORKS = {"mnist-highway-16": 1.25, "highway-a": 1.3, "highway-b": None, "fitnet-a": None}
 """Each network with the ratio to reach."""
 PEAK_SHARE = 0.65
 BATCH, SIZE = 100, 2048
@@ -51,12 +52,29 @@ class NaiveHighway(nn.Module):
         return h * t + x * (1 - t)
 
 
+class NaiveMaxout(nn.Module):
+    """The usual form of the layer, with the weights of a ConvMaxout."""
+
+    def __init__(self, layer: ConvMaxout) -> None:
+        super().__init__()
+        outputs, inputs, kernel, _ = layer.weight.shape
+        self.pieces = layer.pieces
+        self.convolution = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2 if layer.padding == "same" else layer.padding)
+        self.convolution.load_state_dict({"weight": layer.weight, "bias": layer.bias})
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute the maximum over the pieces."""
+        return self.convolution(x).unflatten(1, (self.pieces, -1)).amax(1)
+
+
 def naive_twin(network: ConvNetwork) -> nn.Sequential:
     """Return the same network, built from torch's modules."""
     layers: list[nn.Module] = []
     for layer in network.layers:
         if isinstance(layer, ConvHighway):
             layers.append(NaiveHighway(layer))
+        elif isinstance(layer, ConvMaxout):
+            layers.append(NaiveMaxout(layer))
         elif isinstance(layer, ConvPlain):
             outputs, inputs, kernel, _ = layer.weight.shape
             convolution = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2 if layer.padding == "same" else layer.padding)

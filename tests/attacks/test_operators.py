@@ -14,6 +14,7 @@ from torch import Tensor
 
 import highwaynet.kernels.dense_stack
 import highwaynet.kernels.gating
+import highwaynet.kernels.maxout
 import highwaynet.kernels.recurrent  # noqa: F401 (these register the operators)
 from highwaynet.kernels.native import native_module
 
@@ -50,6 +51,8 @@ def _recurrent_backward() -> list[Any]:
 OPERATORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
     "gate": (lambda: [torch.randn(ROWS, WIDTH), torch.randn(ROWS, 2 * WIDTH), "relu"], "x z activation"),
     "gate_backward": (lambda: [*(torch.randn(ROWS, n * WIDTH) for n in (1, 1, 2)), "relu"], "gy x z activation"),
+    "maxout": (lambda: [torch.randn(ROWS, 2 * WIDTH), 2], "z pieces"),
+    "maxout_backward": (lambda: [torch.randn(ROWS, WIDTH), torch.randn(ROWS, 2 * WIDTH), 2], "gy z pieces"),
     "dense_stack": (_stack, "x weight bias kind activation closed keep"),
     "dense_stack_backward": (_stack_backward, "gy weight kept kind activation closed"),
     "recurrent": (_recurrent, "x start input_weight weight bias mask counts activation closed keep"),
@@ -77,6 +80,7 @@ ALSO_RIGHT = {  # another batch, or the same with other numbers
     ("dense_stack", "x", "longer"),
     ("dense_stack", "x", "shorter"),
     ("dense_stack", "x", "empty"),
+    *(("maxout", "z", how) for how in ("longer", "shorter", "empty", "without values")),
 }
 
 

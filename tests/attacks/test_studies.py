@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from optuna.exceptions import StorageInternalError
 from optuna.storages._rdb import models
 from sqlalchemy import create_engine, inspect
 from sqlalchemy.exc import OperationalError
@@ -14,7 +15,7 @@ from sqlalchemy.exc import OperationalError
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.search.address import Address
 from highwaynet.search.results import collect
-from highwaynet.search.storage import Patience, StorageError, open_storage, reading
+from highwaynet.search.storage import Patience, StorageError, UnreachableError, open_storage, reading
 from highwaynet.search.study import locate, open_stored, prepare
 from support import Highway
 
@@ -113,19 +114,31 @@ def test_flipped_bits(study: Path, tmp_path: Path) -> None:
     assert refused > 10
 
 
-@pytest.mark.parametrize("reason", ["disk I/O error", "attempt to write a readonly database", "database or disk is full"])
+@pytest.mark.parametrize(
+    "reason", ["disk I/O error", "attempt to write a readonly database", "database or disk is full", "unable to open database file"]
+)
 def test_a_disk_that_cannot_be_written_to_ends_a_study_at_once(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other failures of a storage may pass, and are waited for."""
 
     def fail() -> None:
-        raise OperationalError("insert", {}, sqlite3.OperationalError(reason))
+        raise StorageInternalError("Optuna's own words") from OperationalError("insert", {}, sqlite3.OperationalError(reason))
 
     def wait(seconds: float) -> None:
         pytest.fail("it waits for the disk")
 
     monkeypatch.setattr("highwaynet.search.storage.time.sleep", wait)
+    patience = Patience(Address("sqlite:///study.db"))
     with pytest.raises(StorageError, match=f"no longer answers .*{reason}"):
-        Patience(Address("sqlite:///study.db"))(fail)
+        patience(fail)
+
+    def open_it() -> None:
+        try:
+            fail()
+        except StorageInternalError as error:
+            raise UnreachableError("cannot use it") from error
+
+    with pytest.raises(StorageError, match=f"no longer answers .*{reason}"):
+        patience(open_it)
 
 
 @pytest.mark.parametrize("tables", [0, 1, 4, 20])

@@ -164,7 +164,8 @@ def stack_in_torch(x: Tensor, weight: Tensor, bias: Tensor, kind: str, activatio
     for number, (w, b) in enumerate(zip(weight.unbind(), bias.unbind(), strict=True), start=1):
         if number in closed:
             continue
-        h, *t = F.linear(x, w, b).split(x.shape[1], dim=1)
+        # Not by split, which makes one part of two if they are empty.
+        h, *t = F.linear(x, w, b).unflatten(1, (2 if kind == "highway" else 1, x.shape[1])).unbind(1)
         state = h if activation == "identity" else getattr(torch, activation)(h)
         mixed = torch.lerp(x, state, torch.sigmoid(t[0])) if kind == "highway" else x + state
         x = state if kind == "plain" else mixed

@@ -1,15 +1,17 @@
-// The gating of highway layers, single dense layers, and the loss: a part of module.cpp, which includes it after `divide` and `active`.
+// The gating of highway layers, maxout, single dense layers, and the loss: a part of module.cpp, which includes it after `divide` and `active`.
 
-// ----- Gating
-
-void run(GatingRows kernel, const Gating &gating, int64_t rows, int threads) {
+// Divides rows of `width` elements among threads.
+template <typename Operands>
+void run(void (*kernel)(const Operands &, int64_t, int64_t), const Operands &operands, int64_t rows, int64_t width, int threads) {
   constexpr int64_t smallest_split = 32768;  // elements; below, waking threads takes longer than the work
   constexpr int64_t parts_per_thread = 4;    // so that a delayed thread does not delay the others
-  if (rows * gating.channels < smallest_split) threads = 1;
+  if (rows * width < smallest_split) threads = 1;
   const int64_t parts = threads > 1 && rows > parts_per_thread * threads ? parts_per_thread * threads : threads > 1 ? rows : 1;
   const nb::gil_scoped_release free;
-  divide(threads, parts, [&](int64_t part) { kernel(gating, rows * part / parts, rows * (part + 1) / parts); });
+  divide(threads, parts, [&](int64_t part) { kernel(operands, rows * part / parts, rows * (part + 1) / parts); });
 }
+
+// ----- Gating
 
 // The shape of x, and of all that has as many channels; z and gz have twice as many.
 struct GatedShape {
@@ -38,7 +40,7 @@ void gate(nb::handle x_, nb::handle z_, nb::handle y_, const std::string &activa
   const Gating gating{x.data<const float>(), z.data<const float>(), nullptr, y.data<float>(), nullptr, nullptr, shape.size[1],
                       activation_of("gate", activation)};
   const int count = call.threads(threads);
-  if (x.count() > 0) run(active.gating->forward, gating, shape.rows, count);
+  if (x.count() > 0) run(active.gating->forward, gating, shape.rows, shape.size[1], count);
 }
 
 void gate_backward(nb::handle gy_, nb::handle x_, nb::handle z_, nb::handle gx_, nb::handle gz_, const std::string &activation,
@@ -52,7 +54,53 @@ void gate_backward(nb::handle gy_, nb::handle x_, nb::handle z_, nb::handle gx_,
   const Gating gating{x.data<const float>(), z.data<const float>(), gy.data<const float>(), nullptr, gx.data<float>(),
                       gz.data<float>(), shape.size[1], activation_of("gate_backward", activation)};
   const int count = call.threads(threads);
-  if (x.count() > 0) run(active.gating->backward, gating, shape.rows, count);
+  if (x.count() > 0) run(active.gating->backward, gating, shape.rows, shape.size[1], count);
+}
+
+// ----- Maxout
+
+// The shape of z, and of what has one piece of it.
+struct MaxoutShape {
+  MaxoutShape(const Call &call, const Array &z, int64_t pieces_) : axes(z.dims()), pieces(pieces_) {
+    if (axes != 2 && axes != 4)
+      call.refuse_call("z has shape " + z.shape() + ": expected (rows, pieces·width), or (N, pieces·C, H, W) in channels_last format");
+    if (pieces < 2 || pieces > most_pieces)
+      call.refuse_call("pieces = " + std::to_string(pieces) + ": expected a number from 2 to " + std::to_string(most_pieces));
+    if (z.size(1) % pieces != 0)
+      call.refuse_call("z has shape " + z.shape() + ": expected a multiple of pieces = " + std::to_string(pieces) + " in its second axis");
+    for (int axis = 0; axis < axes; ++axis) size[axis] = z.size(axis);
+    width = size[1] / pieces;
+    rows = size[0] * (axes == 4 ? size[2] * size[3] : 1);
+  }
+
+  void check(const Array &array, int64_t parts) const {
+    if (axes == 2) return array.must_be({size[0], parts * width}, parts == 1 ? "(rows, width)" : "(rows, pieces·width)");
+    array.must_be({size[0], parts * width, size[2], size[3]}, parts == 1 ? "(N, C, H, W)" : "(N, pieces·C, H, W)");
+  }
+
+  int axes;
+  int64_t pieces, width, rows, size[4];
+};
+
+void maxout(nb::handle z_, nb::handle y_, int64_t pieces, int64_t threads) {
+  Call call("maxout");
+  const Array z = call.reads("z", z_, float32, Layout::rows), y = call.writes("y", y_, Layout::rows);
+  const MaxoutShape shape(call, z, pieces);
+  shape.check(y, 1);
+  const Maxout operands{z.data<const float>(), nullptr, y.data<float>(), nullptr, pieces, shape.width};
+  const int count = call.threads(threads);
+  if (y.count() > 0) run(active.maxout->forward, operands, shape.rows, shape.width, count);
+}
+
+void maxout_backward(nb::handle gy_, nb::handle z_, nb::handle gz_, int64_t pieces, int64_t threads) {
+  Call call("maxout_backward");
+  const Array gy = call.reads("gy", gy_, float32, Layout::rows), z = call.reads("z", z_, float32, Layout::rows);
+  const Array gz = call.writes("gz", gz_, Layout::rows);
+  const MaxoutShape shape(call, z, pieces);
+  shape.check(gy, 1), shape.check(gz, pieces);
+  const Maxout operands{z.data<const float>(), gy.data<const float>(), nullptr, gz.data<float>(), pieces, shape.width};
+  const int count = call.threads(threads);
+  if (gy.count() > 0) run(active.maxout->backward, operands, shape.rows, shape.width, count);
 }
 
 // ----- Single dense layers, and the loss

@@ -20,6 +20,7 @@
 #include "dense_layer.h"
 #include "dense_stack.h"
 #include "gating.h"
+#include "maxout.h"
 #include "recurrent.h"
 
 namespace nb = nanobind;
@@ -30,6 +31,7 @@ namespace {
 struct InstructionSet {
   std::string name;
   const GatingKernels *gating;
+  const MaxoutKernels *maxout;
   const DenseStackKernels *dense_stack;
   const DenseLayerKernels *dense_layer;
   const RecurrentKernels *recurrent;
@@ -43,10 +45,10 @@ std::vector<InstructionSet> runnable() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
-    sets.push_back({"avx512", &gating_avx512, &dense_stack_avx512, &dense_layer_avx512, &recurrent_avx512});
-  if (avx2) sets.push_back({"avx2", &gating_avx2, &dense_stack_avx2, &dense_layer_avx2, &recurrent_avx2});
+    sets.push_back({"avx512", &gating_avx512, &maxout_avx512, &dense_stack_avx512, &dense_layer_avx512, &recurrent_avx512});
+  if (avx2) sets.push_back({"avx2", &gating_avx2, &maxout_avx2, &dense_stack_avx2, &dense_layer_avx2, &recurrent_avx2});
 #endif
-  sets.push_back({"baseline", &gating_baseline, &dense_stack_baseline, &dense_layer_baseline, &recurrent_baseline});
+  sets.push_back({"baseline", &gating_baseline, &maxout_baseline, &dense_stack_baseline, &dense_layer_baseline, &recurrent_baseline});
   return sets;
 }
 
@@ -140,6 +142,8 @@ NB_MODULE(_native, m) {
   m.def("prefer_large_pages", &prefer_large_pages);
   m.def("gate", &gate);
   m.def("gate_backward", &gate_backward);
+  m.def("maxout", &maxout);
+  m.def("maxout_backward", &maxout_backward);
   m.def("activate", &activate);
   m.def("activation_gradient", &activation_gradient);
   m.def("cross_entropy", &cross_entropy);

@@ -6,20 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from highwaynet.kernels.maxout import can_maxout, largest_in_torch, maxout
 from highwaynet.layers.checks import check_features, check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.convolution import Padding, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
 from highwaynet.layers.names import Init
 from highwaynet.layers.observation import Observer
 from highwaynet.layers.old_calls import accepts_old
-
-
-def _largest(z: Tensor, pieces: int, axis: int) -> Tensor:
-    """Return the maximum over the pieces, which follow each other on this axis."""
-    first, *others = z.chunk(pieces, dim=axis)
-    for other in others:
-        first = torch.maximum(first, other)
-    return first
 
 
 def _told(observer: Observer | None, y: Tensor, axis: int) -> Tensor:
@@ -84,7 +77,13 @@ class DenseMaxout(nn.Module):
         if is_foreign(x):
             return not_a_tensor(self, x)
         check_features(self, x, self.weight, self.in_features)
-        return _told(self.observer, _largest(F.linear(x, self.weight, self.bias), self.pieces, axis=-1), axis=-1)
+        z = F.linear(x, self.weight, self.bias)  # (..., pieces·out_features)
+        rows = z.flatten(0, -2) if z.dim() > 2 else z
+        if can_maxout(rows, self.pieces):
+            y = maxout(rows, self.pieces).view(*x.shape[:-1], self.out_features)
+        else:
+            y = largest_in_torch(z, self.pieces, axis=-1)
+        return _told(self.observer, y, axis=-1)
 
     __prepare_scriptable__ = not_scriptable
 
@@ -167,7 +166,8 @@ class ConvMaxout(nn.Module):
         check_maps(self, x, self.weight, self.in_channels)
         if x.dim() == 3:
             return without_batch(self.forward(x[None]))
-        y = _largest(convolve(x, self.weight, self.bias, padding=self.padding), self.pieces, axis=1)
+        z = convolve(x, self.weight, self.bias, padding=self.padding)  # (batch, pieces·out_channels, height', width')
+        y = maxout(z, self.pieces) if can_maxout(z, self.pieces) else largest_in_torch(z, self.pieces)
         return _told(self.observer, in_format_of(x, y, self.weight), axis=1)
 
     __prepare_scriptable__ = not_scriptable

@@ -235,7 +235,7 @@ class Patience:
                 return call()
             except (StorageInternalError, DBAPIError, UnreachableError) as error:
                 self.troubled = time.monotonic()
-                reason = " ".join(self._address.scrubbed(str(error.__cause__ or error)).split())[:300]
+                reason = " ".join(self._address.scrubbed(str(_first_cause(error))).split())[:300]
                 waited = self.troubled - began
                 if _is_final(reason) or waited > (min(PATIENCE, 10) if self._hurry() else PATIENCE):
                     raise StorageError(f"the storage {self._address.shown} no longer answers ({reason})") from error
@@ -252,9 +252,17 @@ FINAL = (
     "permission denied",
     "disk is full",
     "disk i/o error",
+    "unable to open database file",
     "malformed",
     "not a database",
 )
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return what the driver raised: the messages of those who passed it on do not say what is wrong."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _is_final(reason: str) -> bool:
