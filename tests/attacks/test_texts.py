@@ -10,8 +10,10 @@ import pytest
 from highwaynet.base.errors import InputError
 from highwaynet.base.parsing import MOST_TOML, parse_json, parse_toml
 from highwaynet.base.specs import parsed
+from highwaynet.base.text import visible
 from highwaynet.data.record import DataRecord
 from highwaynet.runs.directory import RunDirectory
+from highwaynet.runs.spec import spec_from_values
 from highwaynet.search.spec import parse_study
 from support import Highway, Runs
 
@@ -114,3 +116,15 @@ def test_bounds_of_a_study_that_no_float_can_hold(bounds: str) -> None:
 def test_shapes_of_samples_that_cannot_be(shape: list[int]) -> None:
     with pytest.raises(InputError, match="input_shape"):
         parsed(DataRecord, json.dumps({"found": "x", "kind": "images", "task": "classification", "input_shape": shape}), "data.json")
+
+
+@pytest.mark.parametrize("name", ["\u202e" * 300, "x" * 3000])
+def test_unknown_fields_with_endless_names(name: str) -> None:
+    record = {"found": "x", "kind": "images", "task": "classification", "input_shape": [1, 8, 8], name: 1}
+    for text in (json.dumps(record), json.dumps(record | {"prepared": {name: 1}})):
+        with pytest.raises(InputError) as caught:
+            parsed(DataRecord, text, "data.json")
+        assert len(visible(str(caught.value))) < 400
+    with pytest.raises(InputError) as caught:
+        spec_from_values({"training": {name: 1}})
+    assert len(visible(str(caught.value))) < 1000

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-from highwaynet.base.text import either
+from highwaynet.base.text import either, shortened
 
 CLOSE, NEAR, MOST = 0.65, 0.08, 3
 """How similar a suggestion must be (1 is equal), how much less similar than the best one, and how many are suggested at most."""
@@ -44,7 +44,7 @@ def unknown(what: str, value: str, allowed: Iterable[str]) -> InputError:
     names = list(allowed)
     near = closest(value, names)
     hint = f"did you mean {either(map(repr, near))}? " if near else ""
-    return InputError(f"unknown {what} {value!r}: {hint}Allowed: {', '.join(names)}")
+    return InputError(f"unknown {what} {shortened(repr(value), 100)}: {hint}Allowed: {', '.join(names)}")
 
 
 def closest(value: str, names: Iterable[str]) -> list[str]:

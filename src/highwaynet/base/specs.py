@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticUndefined
 
 from highwaynet.base.errors import InputError, SpecError, unknown
-from highwaynet.base.text import with_count
+from highwaynet.base.text import shortened, visible, with_count
 
 _PLAIN_WORDS = {
     "model_type": "a section, with a field on each line",
@@ -101,7 +101,7 @@ def parsed(kind: type[SpecT], text: str, place: str) -> SpecT:
         if newer := _newer(error.errors()):
             raise InputError(f"{place} {newer}") from error
         detail = error.errors()[0]
-        field = ".".join(str(part) for part in detail["loc"])
+        field = shortened(visible(".".join(str(part) for part in detail["loc"])), 120)  # names of unknown fields are the file's
         raise InputError(f"{place} is damaged: {field + ': ' if field else ''}{detail['msg'].removeprefix('Value error, ')}") from error
 
 
