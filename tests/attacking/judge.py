@@ -56,8 +56,8 @@ def _wrong_words(ended: Ended) -> str | None:
 
 
 def means_the_same(before: bytes, after: bytes) -> bool:
-    """Whether a JSON file says what it said before; a field that is null may be left out."""
+    """Whether a JSON file says what it said before; a field that is null, and the version of the format, may be left out."""
     with suppress(ValueError, RecursionError, AttributeError):
         old, new = ({name: value for name, value in json.loads(one).items() if value is not None} for one in (before, after))
-        return bool(old == new)
+        return bool({"schema_version": 1} | old == {"schema_version": 1} | new)
     return False

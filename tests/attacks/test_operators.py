@@ -80,7 +80,7 @@ ALSO_RIGHT = {  # another batch, or the same with other numbers
     ("dense_stack", "x", "longer"),
     ("dense_stack", "x", "shorter"),
     ("dense_stack", "x", "empty"),
-    *(("maxout", "z", how) for how in ("longer", "shorter", "empty", "without values")),
+    *(("maxout", "z", how) for how in ("longer", "shorter", "empty", "without values", "bfloat16")),
 }
 
 

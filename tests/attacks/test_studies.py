@@ -10,7 +10,7 @@ import pytest
 from optuna.exceptions import StorageInternalError
 from optuna.storages._rdb import models
 from sqlalchemy import create_engine, inspect
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.search.address import Address
@@ -158,3 +158,18 @@ def test_a_study_that_was_killed_while_its_tables_were_created_begins(tables: in
     storage.engine.dispose()
     with pytest.raises(InputError, match="there is no study in it"):
         read_all(folder)
+
+
+@pytest.mark.parametrize("name", ["UndefinedTable", "ReadOnlySqlTransaction"])
+def test_errors_of_a_server_that_do_not_pass_end_a_study_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL's own text does not say what kind of error it is; SQLAlchemy's does."""
+    errors = pytest.importorskip("psycopg.errors")
+
+    def fail() -> None:
+        cause = ProgrammingError("select", {}, getattr(errors, name)("it cannot be"))
+        cause.__cause__ = cause.orig
+        raise StorageInternalError("Optuna's own words") from cause
+
+    monkeypatch.setattr("highwaynet.search.storage.time.sleep", lambda seconds: pytest.fail("it waits for the server"))
+    with pytest.raises(StorageError, match=r"no longer answers \(it cannot be\)"):
+        Patience(Address("postgresql+psycopg://host/name"))(fail)

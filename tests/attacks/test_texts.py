@@ -112,10 +112,13 @@ def test_bounds_of_a_study_that_no_float_can_hold(bounds: str) -> None:
         parse_study(text, Path("study.toml"))
 
 
-@pytest.mark.parametrize("shape", [[1, 10**400, 8], [1, -8, 8]], ids=["huge", "negative"])
+@pytest.mark.parametrize("shape", [[1, 10**400, 8], [1, -8, 8], [3, 8], []], ids=["huge", "negative", "flat", "empty"])
 def test_shapes_of_samples_that_cannot_be(shape: list[int]) -> None:
+    counts = dict.fromkeys(("train", "validation", "test"), 1)
     with pytest.raises(InputError, match="input_shape"):
-        parsed(DataRecord, json.dumps({"found": "x", "kind": "images", "task": "classification", "input_shape": shape}), "data.json")
+        parsed(
+            DataRecord, json.dumps({"found": "x", "kind": "images", "task": "classification", "input_shape": shape} | counts), "data.json"
+        )
 
 
 @pytest.mark.parametrize("name", ["\u202e" * 300, "x" * 3000])
@@ -128,3 +131,21 @@ def test_unknown_fields_with_endless_names(name: str) -> None:
     with pytest.raises(InputError) as caught:
         spec_from_values({"training": {name: 1}})
     assert len(visible(str(caught.value))) < 1000
+
+
+def test_sentences_about_endless_names_are_cut_as_they_are_shown(highway: Highway, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(
+        'name = "s"\ntrials = 1\n[space]\n"' + "\u202e" * 900 + '" = { kind = "uniform", low = 0, high = 1 }\n'
+    )
+    (tmp_path / "run.toml").write_text('[data]\nname = "' + "\u202e" * 200 + '/x.npz"\n', encoding="utf-8")
+    for arguments in (("search", "study.toml"), ("train", "run.toml")):
+        done = highway(*arguments)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()[-1]) < 1300
+
+
+def test_suggestions_for_endless_names_take_no_time() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    with pytest.raises(InputError, match="unknown field"):
+        spec_from_values({"training": {"x" * 1_000_000: 1}})
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 1, "of processor time; comparing all of it took 4"

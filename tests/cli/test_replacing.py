@@ -1,8 +1,6 @@
 """`highway predict --out` and `highway export --out` replace only what they wrote, and the ending of a file says what it is."""
 
 import json
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from zipfile import is_zipfile
@@ -12,6 +10,7 @@ import pytest
 
 from cli.test_table_columns import QUICK, clean, written
 from highwaynet import RunDirectory
+from highwaynet.base.files import hold
 from highwaynet.data.digits import read_digits
 from support import Highway
 
@@ -87,12 +86,13 @@ def test_what_killed_writers_of_the_file_left_is_removed(
 ) -> None:
     run = finished_run("fc-highway").path
     np.save(tmp_path / "rows.npy", read_digits().inputs[:5])
-    dead = subprocess.Popen(["true"])
-    dead.wait()
     for arguments, name in ((("export", run, "--to", "safetensors"), "file.safetensors"), (("predict", run, "rows.npy"), "out.csv")):
-        gone, kept = (tmp_path / f".{name}.{number}-{'0a' * 8}.tmp" for number in (dead.pid, os.getpid()))
-        others = tmp_path / f".other-{name}.{dead.pid}-{'0a' * 8}.tmp"
-        for path in (gone, kept, others):
+        odd, gone, held = (tmp_path / f".{name}.{number}-{'0a' * 8}.tmp" for number in (1, 12, 123))
+        odd.mkdir()
+        others = tmp_path / f".other-{name}.12-{'0a' * 8}.tmp"
+        for path in (gone, held, others):
             path.write_text("half")
-        assert highway(*arguments, "--out", name).returncode == 0
-        assert [path.exists() for path in (gone, kept, others)] == [False, True, True], "only those of ended processes, for this file"
+        with held.open("rb+") as stream:
+            assert hold(stream)
+            assert highway(*arguments, "--out", name).returncode == 0
+        assert [path.exists() for path in (gone, held, others)] == [False, True, True], "only those for this file that nobody writes"

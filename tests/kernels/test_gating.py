@@ -64,6 +64,26 @@ def test_values_and_gradients_equal_the_readable_version(channels: int, activati
         assert found[2].stride() == z.stride()
 
 
+@pytest.mark.usefixtures("_each_instruction_set")
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("channels", CHANNELS)
+def test_bfloat16_is_computed_in_float32_and_rounded_once(channels: int, activation: str) -> None:
+    for shape in [(1, channels), (259, channels), (3, channels, 5, 7), (0, channels)]:
+        x, z, gy = (tensor.bfloat16() for tensor in drawn(*shape))
+        assert can_gate(x, z)
+        exact = gradients(gate, x.float(), z.float(), gy.float(), activation)
+        for value, expected in zip(gradients(gate, x, z, gy, activation), exact, strict=True):
+            assert value.dtype is torch.bfloat16
+            assert torch.equal(value, expected.bfloat16())
+
+
+def test_two_types_are_left_to_torch() -> None:
+    x, z, _ = drawn(4, 5)
+    assert not can_gate(x, z.bfloat16())
+    assert not can_gate(x.bfloat16(), z)
+    assert not can_gate(x.half(), z.half())
+
+
 def test_a_gradient_in_any_memory_is_read_right() -> None:
     x, z, gy = drawn(3, 16, 5, 7)
     expected = gradients(gate, x, z, gy, "relu")
@@ -114,6 +134,9 @@ def test_wrong_numbers_stay_wrong_and_keep_to_their_place(activation: str) -> No
         gy = torch.ones_like(x2)
         for found, expected in zip(gradients(gate, x2, z, gy, activation), gradients(readable, x2, z, gy, activation), strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6, equal_nan=True)
+        halves = gradients(gate, x2.bfloat16(), z.bfloat16(), gy.bfloat16(), activation)
+        for found, expected in zip(halves, gradients(gate, x2, z, gy, activation), strict=True):
+            torch.testing.assert_close(found, expected.bfloat16(), rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.usefixtures("_each_instruction_set")

@@ -47,14 +47,28 @@ def test_values_and_gradients_are_those_of_torch_to_the_bit(width: int, pieces: 
 
 
 @pytest.mark.usefixtures("_each_instruction_set")
+@pytest.mark.parametrize("pieces", [2, 5])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_bfloat16_gives_what_torch_gives(width: int, pieces: int) -> None:
+    for shape in [(0, width), (33, width), (3, width, 5, 7)]:
+        z, gy = (tensor.bfloat16() for tensor in drawn(*shape, pieces=pieces))
+        assert can_maxout(z, pieces)
+        for value, expected in zip(gradients(maxout, z, gy, pieces), gradients(largest_in_torch, z, gy, pieces), strict=True):
+            assert value.dtype is torch.bfloat16
+            assert torch.equal(value, expected)
+
+
+@pytest.mark.usefixtures("_each_instruction_set")
 @pytest.mark.parametrize("width", [1, 6, 36])
 def test_equal_infinite_and_wrong_numbers(width: int) -> None:
     numbers = torch.tensor([0.0, -0.0, 1.0, -INF, INF, NAN])
     parts = [part.reshape(-1, width) for part in torch.meshgrid(numbers, numbers, numbers, indexing="ij")]
     z = torch.cat(parts, dim=1)
     gy = torch.linspace(-1, 1, parts[0].numel()).view_as(parts[0])
-    for found, expected in zip(gradients(maxout, z, gy, 3), gradients(largest_in_torch, z, gy, 3), strict=True):
-        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+    for dtype in (torch.float32, torch.bfloat16):
+        z, gy = z.to(dtype), gy.to(dtype)
+        for found, expected in zip(gradients(maxout, z, gy, 3), gradients(largest_in_torch, z, gy, 3), strict=True):
+            torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.usefixtures("_each_instruction_set")
@@ -111,7 +125,7 @@ def test_numerical_gradients() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     z = torch.randn(4, 12)
-    for wrong, pieces in ((z, 5), (z, 1), (z, 33), (z[0], 2), (z.bfloat16(), 2), (z.t().contiguous().t(), 2)):
+    for wrong, pieces in ((z, 5), (z, 1), (z, 33), (z[0], 2), (z.half(), 2), (z.t().contiguous().t(), 2)):
         assert not can_maxout(wrong, pieces)
         with pytest.raises(ValueError, match="call can_maxout first"):
             maxout(wrong, pieces)

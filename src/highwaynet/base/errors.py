@@ -42,7 +42,7 @@ def unknown(what: str, value: str, allowed: Iterable[str]) -> InputError:
     "unknown data set 'digit': did you mean 'digits'? Allowed: digits, mnist"
     """
     names = list(allowed)
-    near = closest(value, names)
+    near = closest(value[:100], names)  # its time grows with the length
     hint = f"did you mean {either(map(repr, near))}? " if near else ""
     return InputError(f"unknown {what} {shortened(repr(value), 100)}: {hint}Allowed: {', '.join(names)}")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from highwaynet.base.errors import InputError
 
@@ -50,6 +50,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     temporary = temporary_name(path)
     try:
         with temporary.open("xb") as stream:
+            hold(stream)
             stream.write(payload)
             stream.flush()
             sync(stream.fileno())
@@ -81,25 +82,24 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def remove_leftovers_of(path: Path) -> None:
-    """Remove what killed writers of this file left, in a folder in which others may write; theirs, and those of living processes, stay."""
+    """Remove what killed writers of this file left, in a folder in which others may write; what somebody still holds stays."""
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]{{16}}\.tmp")
     with suppress(OSError):
-        for other in path.parent.iterdir():
-            found = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)-[0-9a-f]{{16}}\.tmp", other.name)
-            if found and not _other_process(int(found[1])):
-                other.unlink()
+        for other in [other for other in path.parent.iterdir() if pattern.fullmatch(other.name)]:
+            with suppress(OSError), other.open("rb+") as stream:
+                if hold(stream):
+                    other.unlink()
 
 
-def _other_process(number: int) -> bool:
-    """Whether another process has this number; in containers, a command often has the number of the one before."""
-    if os.name != "posix":  # elsewhere, asking might end it
-        return True
+def hold(stream: IO[bytes]) -> bool:
+    """Lock a file that is being written, until it is closed; False if somebody else holds it, or the system has no such locks."""
     try:
-        os.kill(number, 0)
-    except (ProcessLookupError, OverflowError):
+        import fcntl
+
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
         return False
-    except OSError:  # it belongs to somebody else
-        return True
-    return number != os.getpid()
+    return True
 
 
 def is_leftover(path: Path) -> bool:

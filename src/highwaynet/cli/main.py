@@ -15,7 +15,7 @@ from highwaynet import __version__
 from highwaynet.base.errors import HighwayError
 from highwaynet.base.files import cannot
 from highwaynet.base.launch import launched, launched_rank
-from highwaynet.base.text import shortened
+from highwaynet.base.text import shortened, visible
 from highwaynet.cli.bench import bench_command
 from highwaynet.cli.commands import Commands
 from highwaynet.cli.data import data_app
@@ -132,7 +132,7 @@ def _end(sentence: str, code: int, *, own: bool = False) -> int:
         time.sleep(GRACE)
         return code
     try:
-        messages.print(f"highway: {shortened(sentence, LONGEST)}", soft_wrap=True)
+        messages.print(f"highway: {shortened(visible(sentence), LONGEST)}", soft_wrap=True)
     except OSError:  # stderr is closed; write nothing more when the program ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     return code

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from pydantic_core import from_json, to_json
 
 from highwaynet.base.errors import HighwayError, InputError
-from highwaynet.base.files import cannot, remove_leftovers_of, temporary_name
+from highwaynet.base.files import cannot, hold, remove_leftovers_of, temporary_name
 from highwaynet.data.cells import DECIMAL_COMMA, NUMBER
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def writer_for(form: FileForm, path: Path | None, about: dict[str, Any], *, raw:
     temporary = temporary_name(path)
     try:
         with temporary.open("xb") as stream:
+            hold(stream)
             with writers[form](stream, about) as write:
                 yield write
             stream.flush()

@@ -1,8 +1,8 @@
 """The record of a run's data. Does not import torch."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from highwaynet.base.specs import Spec
 from highwaynet.data.names import Kind, LabelKind, Step, Task
@@ -64,6 +64,12 @@ class DataRecord(Spec):
     """Number of validation samples."""
     test: int
     """Number of test samples."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.kind == "images" and len(self.input_shape) != 3:
+            raise ValueError(f"input_shape has {len(self.input_shape)} axes, images have 3")
+        return self
 
     @property
     def outputs(self) -> int:

@@ -33,6 +33,7 @@ struct Type {
   const char *name;
 };
 constexpr Type float32 = {{static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 32, 1}, "float32"};
+constexpr Type bfloat16 = {{static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1}, "bfloat16"};
 constexpr Type int64 = {{static_cast<uint8_t>(nb::dlpack::dtype_code::Int), 64, 1}, "int64"};
 
 // ----- torch's description of a tensor
@@ -123,6 +124,8 @@ class Array {
   int64_t size(int axis) const { return description_.tensor.shape[axis]; }
   std::string shape() const { return listed(nb_span{description_.tensor.shape, description_.tensor.ndim}); }
   const char *name() const { return name_; }
+  // bfloat16, or else float32, which others are expected to be.
+  Type number() const { return description_.tensor.dtype == bfloat16.dtype ? bfloat16 : float32; }
 
   int64_t count() const {
     for (int axis = 0; axis < dims(); ++axis)
@@ -222,9 +225,13 @@ class Call {
     return taken(name, tensor, type, layout, false);
   }
   // With `same`, the memory may be exactly that of another argument.
-  Array writes(const char *name, nb::handle tensor, Layout layout = Layout::contiguous, const Array *same = nullptr) {
-    return taken(name, tensor, float32, layout, true, same);
+  Array writes(const char *name, nb::handle tensor, Layout layout = Layout::contiguous, const Array *same = nullptr, Type type = float32) {
+    return taken(name, tensor, type, layout, true, same);
   }
+  // Rows of float32 or bfloat16; the first argument decides which.
+  Array reads_rows(const char *name, nb::handle tensor) { return taken(name, tensor, type_of_rows(tensor), Layout::rows, false); }
+  Array writes_rows(const char *name, nb::handle tensor) { return taken(name, tensor, type_of_rows(tensor), Layout::rows, true); }
+  bool is_bfloat16() const { return rows_.name == bfloat16.name; }
   Array may_read(const char *name, nb::handle tensor) { return tensor.is_none() ? Array() : reads(name, tensor); }
   Array may_write(const char *name, nb::handle tensor) { return tensor.is_none() ? Array() : writes(name, tensor); }
 
@@ -258,7 +265,13 @@ class Call {
     return array;
   }
 
+  Type type_of_rows(nb::handle tensor) {
+    if (count_ == 0) rows_ = Array(name_, "the first argument", tensor).number();
+    return rows_;
+  }
+
   const char *name_;
+  Type rows_ = float32;
   Range ranges_[16];
   int count_ = 0;
 };

@@ -9,13 +9,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from highwaynet.kernels.operators import ACTIVATIONS, LIBRARY, PLAIN, can_take, check_fake, compiled, readable, register, through_registry
+from highwaynet.kernels.operators import (
+    ACTIVATIONS,
+    LIBRARY,
+    PLAIN,
+    ROWS,
+    can_take,
+    check_fake,
+    compiled,
+    readable,
+    register,
+    through_registry,
+)
 
 
 def _fits(x: Tensor, z: Tensor) -> bool:
-    """Whether type, shape and memory layout are those that the kernel reads: float32, channels innermost, twice as many channels in z."""
+    """Whether type, shape and memory layout are those that the kernel reads: one type, channels innermost, twice as many channels in z."""
     shape, double = x.shape, z.shape
-    if x.dtype is not torch.float32 or z.dtype is not torch.float32 or len(shape) != len(double):
+    if x.dtype not in ROWS or z.dtype is not x.dtype or len(shape) != len(double):
         return False
     if len(shape) == 2:
         return shape[0] == double[0] and 2 * shape[1] == double[1] and x.is_contiguous() and z.is_contiguous()
@@ -32,9 +43,9 @@ def _fits(x: Tensor, z: Tensor) -> bool:
 def can_gate(x: Tensor, z: Tensor) -> bool:
     """Whether `gate` accepts x and z; if not, use the readable version in `layers`, which computes the same.
 
-    It accepts float32 on the CPU: x of shape (batch, width) or (N, C, H, W) in channels_last format, and z with twice the channels. It
-    accepts nothing while a model is exported, so that exported models need no kernels of this package, nor under torch.func and
-    forward-mode gradients.
+    It accepts float32 and bfloat16 on the CPU: x of shape (batch, width) or (N, C, H, W) in channels_last format, and z with twice the
+    channels. It accepts nothing while a model is exported, so that exported models need no kernels of this package, nor under torch.func
+    and forward-mode gradients.
 
     Raises:
         InputError: If the environment variable HIGHWAYNET_KERNEL has an unknown value.
@@ -45,7 +56,8 @@ def can_gate(x: Tensor, z: Tensor) -> bool:
 def gate(x: Tensor, z: Tensor, activation: str) -> Tensor:
     """Compute the highway equation from pre-activations: x + sigmoid(t)·(activation(h) − x), where h and t are the halves of z.
 
-    Exact at both ends: T = 0 gives x and T = 1 gives H, to the bit. The result does not depend on the number of threads.
+    Exact at both ends: T = 0 gives x and T = 1 gives H, to the bit. The result does not depend on the number of threads. In bfloat16 it
+    is computed in float32 and rounded once.
 
     Args:
         x: Input of shape (batch, width), or (N, C, H, W) in channels_last format.
@@ -116,7 +128,7 @@ def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor, Tensor, None]:
         gx, gz = _differentiable_gradients(gy, x, z, ctx.activation)
     elif not through_registry():
         # Hooks may have compressed or moved the saved tensors.
-        if type(gy) is Tensor and type(x) in PLAIN and type(z) in PLAIN and readable(gy, x, z) and _fits(x, z):
+        if type(gy) is Tensor and gy.dtype is x.dtype and type(x) in PLAIN and type(z) in PLAIN and readable(gy, x, z) and _fits(x, z):
             gx, gz = _backward(_arranged(gy), x, z, ctx.activation)
         else:
             gx, gz = _differentiable_gradients(gy, x, z, ctx.activation)

@@ -33,28 +33,28 @@ struct GatedShape {
 
 void gate(nb::handle x_, nb::handle z_, nb::handle y_, const std::string &activation, int64_t threads) {
   Call call("gate");
-  const Array x = call.reads("x", x_, float32, Layout::rows), z = call.reads("z", z_, float32, Layout::rows);
-  const Array y = call.writes("y", y_, Layout::rows);
+  const Array x = call.reads_rows("x", x_), z = call.reads_rows("z", z_), y = call.writes_rows("y", y_);
   const GatedShape shape(call, x);
   shape.check(z, 2), shape.check(y, 1);
-  const Gating gating{x.data<const float>(), z.data<const float>(), nullptr, y.data<float>(), nullptr, nullptr, shape.size[1],
+  const Gating gating{x.data<void>(), z.data<void>(), nullptr, y.data<void>(), nullptr, nullptr, shape.size[1],
                       activation_of("gate", activation)};
   const int count = call.threads(threads);
-  if (x.count() > 0) run(active.gating->forward, gating, shape.rows, shape.size[1], count);
+  const auto &kernels = call.is_bfloat16() ? active.gating->bfloat16 : active.gating->float32;
+  if (x.count() > 0) run(kernels.forward, gating, shape.rows, shape.size[1], count);
 }
 
 void gate_backward(nb::handle gy_, nb::handle x_, nb::handle z_, nb::handle gx_, nb::handle gz_, const std::string &activation,
                    int64_t threads) {
   Call call("gate_backward");
-  const Array gy = call.reads("gy", gy_, float32, Layout::rows), x = call.reads("x", x_, float32, Layout::rows);
-  const Array z = call.reads("z", z_, float32, Layout::rows);
-  const Array gx = call.writes("gx", gx_, Layout::rows), gz = call.writes("gz", gz_, Layout::rows);
+  const Array gy = call.reads_rows("gy", gy_), x = call.reads_rows("x", x_), z = call.reads_rows("z", z_);
+  const Array gx = call.writes_rows("gx", gx_), gz = call.writes_rows("gz", gz_);
   const GatedShape shape(call, x);
   shape.check(gy, 1), shape.check(z, 2), shape.check(gx, 1), shape.check(gz, 2);
-  const Gating gating{x.data<const float>(), z.data<const float>(), gy.data<const float>(), nullptr, gx.data<float>(),
-                      gz.data<float>(), shape.size[1], activation_of("gate_backward", activation)};
+  const Gating gating{x.data<void>(), z.data<void>(), gy.data<void>(), nullptr, gx.data<void>(),
+                      gz.data<void>(), shape.size[1], activation_of("gate_backward", activation)};
   const int count = call.threads(threads);
-  if (x.count() > 0) run(active.gating->backward, gating, shape.rows, shape.size[1], count);
+  const auto &kernels = call.is_bfloat16() ? active.gating->bfloat16 : active.gating->float32;
+  if (x.count() > 0) run(kernels.backward, gating, shape.rows, shape.size[1], count);
 }
 
 // ----- Maxout
@@ -84,23 +84,24 @@ struct MaxoutShape {
 
 void maxout(nb::handle z_, nb::handle y_, int64_t pieces, int64_t threads) {
   Call call("maxout");
-  const Array z = call.reads("z", z_, float32, Layout::rows), y = call.writes("y", y_, Layout::rows);
+  const Array z = call.reads_rows("z", z_), y = call.writes_rows("y", y_);
   const MaxoutShape shape(call, z, pieces);
   shape.check(y, 1);
-  const Maxout operands{z.data<const float>(), nullptr, y.data<float>(), nullptr, pieces, shape.width};
+  const Maxout operands{z.data<void>(), nullptr, y.data<void>(), nullptr, pieces, shape.width};
   const int count = call.threads(threads);
-  if (y.count() > 0) run(active.maxout->forward, operands, shape.rows, shape.width, count);
+  const auto &kernels = call.is_bfloat16() ? active.maxout->bfloat16 : active.maxout->float32;
+  if (y.count() > 0) run(kernels.forward, operands, shape.rows, shape.width, count);
 }
 
 void maxout_backward(nb::handle gy_, nb::handle z_, nb::handle gz_, int64_t pieces, int64_t threads) {
   Call call("maxout_backward");
-  const Array gy = call.reads("gy", gy_, float32, Layout::rows), z = call.reads("z", z_, float32, Layout::rows);
-  const Array gz = call.writes("gz", gz_, Layout::rows);
+  const Array gy = call.reads_rows("gy", gy_), z = call.reads_rows("z", z_), gz = call.writes_rows("gz", gz_);
   const MaxoutShape shape(call, z, pieces);
   shape.check(gy, 1), shape.check(gz, pieces);
-  const Maxout operands{z.data<const float>(), gy.data<const float>(), nullptr, gz.data<float>(), pieces, shape.width};
+  const Maxout operands{z.data<void>(), gy.data<void>(), nullptr, gz.data<void>(), pieces, shape.width};
   const int count = call.threads(threads);
-  if (gy.count() > 0) run(active.maxout->backward, operands, shape.rows, shape.width, count);
+  const auto &kernels = call.is_bfloat16() ? active.maxout->bfloat16 : active.maxout->float32;
+  if (gy.count() > 0) run(kernels.backward, operands, shape.rows, shape.width, count);
 }
 
 // ----- Single dense layers, and the loss

@@ -1,4 +1,4 @@
-// The largest of several linear pieces on float32 rows: y is (rows, width), z is (rows, pieces·width), one piece after the other. As in
+// The largest of several linear pieces on rows of float32 or bfloat16: y is (rows, width), z is (rows, pieces·width), one piece after the other. As in
 // gating.h, nothing here may be an inline function or template that other files share.
 #pragma once
 
@@ -10,8 +10,8 @@ constexpr int64_t most_pieces = 32;
 
 // Inputs, outputs (written whole) and shape. The forward pass has z in and y out; the backward pass z and gy in and gz out.
 struct Maxout {
-  const float *z, *gy;
-  float *y, *gz;
+  const void *z, *gy;
+  void *y, *gz;
   int64_t pieces, width;
 };
 
@@ -19,7 +19,9 @@ struct Maxout {
 using MaxoutRows = void (*)(const Maxout &, int64_t first, int64_t last);
 
 struct MaxoutKernels {
-  MaxoutRows forward, backward;
+  struct {
+    MaxoutRows forward, backward;
+  } float32, bfloat16;
 };
 
 extern const MaxoutKernels maxout_baseline;

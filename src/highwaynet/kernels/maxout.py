@@ -12,6 +12,7 @@ from torch import Tensor
 from highwaynet.kernels.operators import (
     LIBRARY,
     PLAIN,
+    ROWS,
     can_take,
     check_fake,
     compiled,
@@ -33,8 +34,8 @@ def largest_in_torch(z: Tensor, pieces: int, axis: int = 1) -> Tensor:
 
 
 def _fits(z: Tensor, pieces: int) -> bool:
-    """Whether type, shape and memory layout are those that the kernel reads: float32, channels innermost."""
-    if z.dtype is not torch.float32 or z.dim() not in {2, 4} or not 2 <= pieces <= MOST_PIECES or z.shape[1] % pieces:
+    """Whether type, shape and memory layout are those that the kernel reads: channels innermost."""
+    if z.dtype not in ROWS or z.dim() not in {2, 4} or not 2 <= pieces <= MOST_PIECES or z.shape[1] % pieces:
         return False
     return z.is_contiguous(memory_format=torch.channels_last if z.dim() == 4 else torch.contiguous_format)
 
@@ -42,8 +43,8 @@ def _fits(z: Tensor, pieces: int) -> bool:
 def can_maxout(z: Tensor, pieces: int) -> bool:
     """Whether `maxout` accepts z; if not, use `largest_in_torch`, which computes the same.
 
-    It accepts float32 on the CPU: z of shape (batch, pieces·width) or (N, pieces·C, H, W) in channels_last format, with 2 to 32 pieces.
-    As `can_gate`, it accepts nothing while a model is exported, nor under torch.func and forward-mode gradients.
+    It accepts float32 and bfloat16 on the CPU: z of shape (batch, pieces·width) or (N, pieces·C, H, W) in channels_last format, with 2 to
+    32 pieces. As `can_gate`, it accepts nothing while a model is exported, nor under torch.func and forward-mode gradients.
     """
     return can_take(z) and _fits(z, pieces)
 
@@ -51,7 +52,7 @@ def can_maxout(z: Tensor, pieces: int) -> bool:
 def maxout(z: Tensor, pieces: int) -> Tensor:
     """Compute the maximum over the pieces, which follow each other along the second axis.
 
-    Numbers and gradients are those of `largest_in_torch`, to the bit, for any number of threads.
+    Numbers and gradients are equal to those of `largest_in_torch`, for any number of threads; the sign of a zero may differ.
 
     Args:
         z: Pieces of shape (batch, pieces·width), or (N, pieces·C, H, W) in channels_last format.
@@ -104,7 +105,7 @@ def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor | None, None]:
     if through_registry():
         return torch.ops.highwaynet.maxout_backward.default(gy, z, pieces), None
     # Hooks may have compressed or moved the saved tensor.
-    if type(gy) is Tensor and type(z) in PLAIN and readable(gy, z) and _fits(z, pieces):
+    if type(gy) is Tensor and gy.dtype is z.dtype and type(z) in PLAIN and readable(gy, z) and _fits(z, pieces):
         return _backward(_arranged(gy), z, pieces), None
     return gradients_in_torch(lambda z: largest_in_torch(z, pieces), (z,), (True,), gy)[0], None
 

@@ -18,6 +18,9 @@ ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
 
 PLAIN = frozenset({Tensor, torch.nn.Parameter})
 
+ROWS = frozenset({torch.float32, torch.bfloat16})
+"""Types of numbers that gating and maxout read; they compute in float32."""
+
 LIBRARY = torch.library.Library("highwaynet", "DEF")
 """The registration through which torch.compile, fake tensors and dispatch modes see the operators."""
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "activation.h"
+#include "bfloat16.h"
 
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -28,6 +29,22 @@ INLINE Vector load(const float *from) {
 }
 
 INLINE void store(float *to, Vector v) { __builtin_memcpy(to, &v, sizeof v); }
+
+typedef uint16_t Halves __attribute__((vector_size(2 * lanes)));
+
+INLINE Vector load(const BFloat16 *from) {
+  Halves bits;
+  __builtin_memcpy(&bits, from, sizeof bits);
+  return (Vector)(__builtin_convertvector(bits, Integers) << 16);
+}
+
+// Rounds to the nearest, of two equally near ones to the even one, as torch does.
+INLINE void store(BFloat16 *to, Vector v) {
+  const Integers bits = (Integers)v, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const Integers quiet = Integers{} + 0x7fc0;
+  const Halves found = __builtin_convertvector(v == v ? rounded : quiet, Halves);
+  __builtin_memcpy(to, &found, sizeof found);
+}
 
 INLINE Vector all(float value) { return value - Vector{}; }  // not a sum, which would turn −0 into 0
 INLINE Vector magnitude(Vector v) { return (Vector)((Integers)v & 0x7fffffff); }

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from highwaynet.kernels.maxout import can_maxout, largest_in_torch, maxout
+from highwaynet.kernels.operators import can_take
 from highwaynet.layers.checks import check_features, check_maps, check_sizes, is_foreign, not_a_tensor, not_scriptable
 from highwaynet.layers.convolution import Padding, check_window, convolve, in_format_of, without_batch
 from highwaynet.layers.initialisation import DEFAULT_STD, initialise_
@@ -78,7 +79,7 @@ class DenseMaxout(nn.Module):
             return not_a_tensor(self, x)
         check_features(self, x, self.weight, self.in_features)
         z = F.linear(x, self.weight, self.bias)  # (..., pieces·out_features)
-        rows = z.flatten(0, -2) if z.dim() > 2 else z
+        rows = z.flatten(0, -2) if z.dim() > 2 and can_take(z) else z
         if can_maxout(rows, self.pieces):
             y = maxout(rows, self.pieces).view(*x.shape[:-1], self.out_features)
         else:

@@ -113,20 +113,21 @@ def _arguments(address: Address) -> dict[str, Any]:
 
 
 def _check_tables(address: Address) -> None:
-    """Raise EmptyError if there is no study; reading must not create tables.
+    """Raise EmptyError if there are no tables, or not all of them; reading must not create any.
 
-    Whoever created them may have been killed: studies follow when all tables are there.
+    Whoever created them may have been killed. The version of the tables is stored last, before any study.
     """
     import sqlalchemy
 
     engine = sqlalchemy.create_engine(address.url, **_arguments(address))
     try:
-        there = sqlalchemy.inspect(engine).has_table("studies")
+        there = set(sqlalchemy.inspect(engine).get_table_names()) & {"studies", "alembic_version"}
         with engine.connect() as connection:
-            studies = connection.execute(sqlalchemy.text("select count(*) from studies")).scalar() if there else 0
+            counts = [sqlalchemy.select(sqlalchemy.func.count()).select_from(sqlalchemy.table(name)) for name in there]
+            rows = sum(connection.execute(count).scalar() or 0 for count in counts)
     finally:
         engine.dispose()
-    if not studies:
+    if not rows:
         raise EmptyError(f"{address.shown}: there is no study in it")
 
 
@@ -235,9 +236,10 @@ class Patience:
                 return call()
             except (StorageInternalError, DBAPIError, UnreachableError) as error:
                 self.troubled = time.monotonic()
-                reason = " ".join(self._address.scrubbed(str(_first_cause(error))).split())[:300]
+                texts = [" ".join(self._address.scrubbed(str(one)).split()) for one in _causes(error)]
+                reason = next(filter(None, reversed(texts)), type(error).__name__)[:300]
                 waited = self.troubled - began
-                if _is_final(reason) or waited > (min(PATIENCE, 10) if self._hurry() else PATIENCE):
+                if any(map(_is_final, texts)) or waited > (min(PATIENCE, 10) if self._hurry() else PATIENCE):
                     raise StorageError(f"the storage {self._address.shown} no longer answers ({reason})") from error
                 if waited > SILENCE and not told:
                     self._tell(f"the storage {self._address.shown} does not answer ({reason[:100]}); waiting for it")
@@ -258,11 +260,12 @@ FINAL = (
 )
 
 
-def _first_cause(error: BaseException) -> BaseException:
-    """Return what the driver raised: the messages of those who passed it on do not say what is wrong."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
+def _causes(error: BaseException) -> list[BaseException]:
+    """Return the error and its causes; what the driver raised, which says what is wrong, comes last."""
+    found = [error]
+    while (cause := found[-1].__cause__) is not None:
+        found.append(cause)
+    return found
 
 
 def _is_final(reason: str) -> bool:
