@@ -118,9 +118,9 @@ def _bullet(line: str) -> list[str]:
     return wrapped(line.strip(), indent[2:], indent)
 
 
-def links(page: str) -> list[str]:
+def links() -> list[str]:
     """Return the link definitions of the table."""
-    return [f"[{name}]: {page}#{name}" for name in _run()]
+    return [f"[{name}]: #{name}" for name in _run()]
 
 
 def command(claim: Claim, scale: Scale = "laptop") -> str:
@@ -185,7 +185,7 @@ def _row(row: RowRecord) -> str:
 
 def page() -> str:
     """docs/RESULTS.md."""
-    lines = [*coverage(), *overview(), "", *links(""), "", *GUIDE.splitlines()]
+    lines = [*coverage(), *overview(), "", *links(), "", *GUIDE.splitlines()]
     for claim in CLAIMS.values():
         lines += section(claim)
     return HEAD + "\n".join(lines).rstrip() + "\n"
@@ -196,7 +196,8 @@ def readme(text: str) -> str:
     before, mark, rest = text.partition(BEGIN)
     if not mark:
         return text
-    return "\n".join([before + BEGIN, *overview(), "", *links("docs/RESULTS.md"), END]) + rest.partition(END)[2]
+    table = re.sub(r"^\| \[(.*?)\]\[.*?\]", r"| \1", "\n".join(overview()), flags=re.MULTILINE)  # without links: it is a short page
+    return "\n".join([before + BEGIN, table, END]) + rest.partition(END)[2]
 
 
 def study_table() -> list[str]:
