@@ -56,6 +56,12 @@ def _recurrent_backward() -> list[Any]:
 
 CALLS: dict[str, tuple[Callable[[], list[Any]], str, str]] = {  # arguments, their names, and those that are written
     "gate": (lambda: [X.clone(), torch.randn(ROWS, 2 * WIDTH), torch.empty(ROWS, WIDTH), "relu", 1], "x z y activation threads", "y"),
+    "maxout": (lambda: [torch.randn(ROWS, 2 * WIDTH), torch.empty(ROWS, WIDTH), 2, 1], "z y pieces threads", "y"),
+    "maxout_backward": (
+        lambda: [X.clone(), torch.randn(ROWS, 2 * WIDTH), torch.empty(ROWS, 2 * WIDTH), 2, 1],
+        "gy z gz pieces threads",
+        "gz",
+    ),
     "gate_backward": (
         lambda: [torch.randn(ROWS, n * WIDTH) for n in (1, 1, 2, 1, 2)] + ["relu", 1],
         "gy x z gx gz activation threads",
@@ -94,7 +100,7 @@ def unaligned(tensor: Tensor) -> Tensor:
 
 WRONG: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "other type": (lambda tensor: tensor.to(torch.float64 if tensor.is_floating_point() else torch.int32), "has type"),
-    "low precision": (lambda tensor: tensor.bfloat16(), "has type bfloat16"),
+    "low precision": (lambda tensor: tensor.half(), "has type float16"),
     "an axis more": (lambda tensor: tensor[None], "has shape"),
     "wider": (lambda tensor: torch.cat([tensor, tensor[..., :1]], dim=-1).contiguous(), "has shape|counts = "),
     "spaced": (lambda tensor: torch.stack([tensor, tensor], dim=-1)[..., 0], "strides"),

@@ -229,8 +229,8 @@ class Call {
     return taken(name, tensor, type, layout, true, same);
   }
   // Rows of float32 or bfloat16; the first argument decides which.
-  Array reads_rows(const char *name, nb::handle tensor) { return taken(name, tensor, type_of_rows(tensor), Layout::rows, false); }
-  Array writes_rows(const char *name, nb::handle tensor) { return taken(name, tensor, type_of_rows(tensor), Layout::rows, true); }
+  Array reads_rows(const char *name, nb::handle tensor) { return rows(Array(name_, name, tensor), false); }
+  Array writes_rows(const char *name, nb::handle tensor) { return rows(Array(name_, name, tensor), true); }
   bool is_bfloat16() const { return rows_.name == bfloat16.name; }
   Array may_read(const char *name, nb::handle tensor) { return tensor.is_none() ? Array() : reads(name, tensor); }
   Array may_write(const char *name, nb::handle tensor) { return tensor.is_none() ? Array() : writes(name, tensor); }
@@ -249,8 +249,17 @@ class Call {
     bool written;
   };
 
+  Array rows(const Array &array, bool written) {
+    if (count_ == 0) rows_ = array.number();
+    return checked(array, rows_, Layout::rows, written);
+  }
+
   Array taken(const char *name, nb::handle tensor, Type type, Layout layout, bool written, const Array *same = nullptr) {
-    Array array(name_, name, tensor);
+    return checked(Array(name_, name, tensor), type, layout, written, same);
+  }
+
+  Array checked(const Array &array, Type type, Layout layout, bool written, const Array *same = nullptr) {
+    const char *const name = array.name();
     array.check(type, layout);
     const auto first = reinterpret_cast<uintptr_t>(array.data<char>());
     const Range own = {name, first, first + static_cast<uintptr_t>(array.count()) * (type.dtype.bits / 8), written};
@@ -263,11 +272,6 @@ class Call {
     }
     ranges_[count_++] = own;
     return array;
-  }
-
-  Type type_of_rows(nb::handle tensor) {
-    if (count_ == 0) rows_ = Array(name_, "the first argument", tensor).number();
-    return rows_;
   }
 
   const char *name_;
