@@ -78,12 +78,13 @@ def test_carry_gates_of_the_plan() -> None:
         ([99.0, 98.0], [98.6, 98.6], "reproduced"),
         ([99.0, 98.0], [98.5, 98.5], "differs"),
         ([None, 99.0], [60.0, 60.0], "reproduced"),  # a run that diverged has nothing right
+        ([11.35], [11.4], "not reached"),  # neither has trained
         ([99.0], [], "not run"),
     ],
 )
 def test_deep_supervision(companions: list[float | None], without: list[float | None], verdict: str, tmp_path: Path) -> None:
     fakes = {
-        f"{label}-{seed}": DIVERGED if value is None else Fake(records=evaluation(value / 100))
+        f"{label}-rate0.01-{seed}": DIVERGED if value is None else Fake(records=evaluation(value / 100))
         for label, values in (("companions", companions), ("without", without))
         for seed, value in enumerate(values, start=101)
     }
@@ -94,5 +95,6 @@ def test_deep_supervision(companions: list[float | None], without: list[float | 
 
 def test_companions_of_the_plan() -> None:
     runs = SUPERVISION.plan("laptop", 1)
-    assert {run.label: run.spec.network.deep_supervision for run in runs} == {"companions-101": True, "without-101": False}
+    expected = {f"{name}-rate{rate}-101": name == "companions" for name in ("companions", "without") for rate in ("0.003", "0.01", "0.03")}
+    assert {run.label: run.spec.network.deep_supervision for run in runs} == expected
     assert len({run.spec.network.name for run in runs}) == 1
