@@ -25,6 +25,7 @@ from highwaynet.kernels.operators import (
     compiled,
     gradients_in_torch,
     readable,
+    refuse_second_derivative,
     register,
     through_registry,
 )
@@ -248,10 +249,6 @@ def _registered_gradients(ctx: Any, gy: Tensor, _: Tensor) -> tuple[Tensor | Non
     return *_gradients(ctx, gy), None, None, None, None
 
 
-def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
-    raise RuntimeError("highwaynet::dense_stack_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
-
-
 register("dense_stack", _on_cpu, _fake)
 register("dense_stack_backward", _backward_on_cpu, _fake_backward)
 torch.library.register_autograd("highwaynet::dense_stack", _registered_gradients, setup_context=_keep, lib=LIBRARY)
@@ -268,4 +265,4 @@ def _backward_flops(gy: Sequence[int], weight: Sequence[int], *rest: Any, **opti
     return 2 * _flops(gy, weight)
 
 
-torch.library.register_autograd("highwaynet::dense_stack_backward", _no_second_derivative, lib=LIBRARY)
+refuse_second_derivative("dense_stack_backward")

@@ -14,10 +14,12 @@ from highwaynet.kernels.operators import (
     LIBRARY,
     PLAIN,
     ROWS,
+    arranged,
     can_take,
     check_fake,
     compiled,
     readable,
+    refuse_second_derivative,
     register,
     through_registry,
 )
@@ -98,11 +100,6 @@ def _backward(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor
     return gx, gz
 
 
-def _arranged(x: Tensor) -> Tensor:
-    """Return the tensor with channels innermost in memory."""
-    return x.contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.contiguous_format)
-
-
 def _differentiable_gradients(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
     """Compute the gradients with torch's operators, for gradients of gradients and batched gradients."""
     h, t = z.chunk(2, dim=1)
@@ -129,7 +126,7 @@ def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor, Tensor, None]:
     elif not through_registry():
         # Hooks may have compressed or moved the saved tensors.
         if type(gy) is Tensor and gy.dtype is x.dtype and type(x) in PLAIN and type(z) in PLAIN and readable(gy, x, z) and _fits(x, z):
-            gx, gz = _backward(_arranged(gy), x, z, ctx.activation)
+            gx, gz = _backward(arranged(gy), x, z, ctx.activation)
         else:
             gx, gz = _differentiable_gradients(gy, x, z, ctx.activation)
     else:
@@ -158,31 +155,27 @@ LIBRARY.define("gate_backward(Tensor gy, Tensor x, Tensor z, str activation) -> 
 
 
 def _gate_on_cpu(x: Tensor, z: Tensor, activation: str) -> Tensor:
-    return _forward(_arranged(x), _arranged(z), activation)
+    return _forward(arranged(x), arranged(z), activation)
 
 
 def _gate_backward_on_cpu(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
-    return _backward(_arranged(gy), _arranged(x), _arranged(z), activation)
+    return _backward(arranged(gy), arranged(x), arranged(z), activation)
 
 
 def _fake_gate(x: Tensor, z: Tensor, activation: str) -> Tensor:
-    x, z = _arranged(x), _arranged(z)
+    x, z = arranged(x), arranged(z)
     check_fake("gate", _fits(x, z) and activation in ACTIVATIONS, activation, x=x, z=z)
     return torch.empty_like(x)
 
 
 def _fake_gate_backward(gy: Tensor, x: Tensor, z: Tensor, activation: str) -> tuple[Tensor, Tensor]:
-    x, z = _arranged(x), _arranged(z)
+    x, z = arranged(x), arranged(z)
     fits = _fits(x, z) and gy.shape == x.shape and gy.dtype is x.dtype and activation in ACTIVATIONS
     check_fake("gate_backward", fits, activation, gy=gy, x=x, z=z)
     return torch.empty_like(x), torch.empty_like(z)
 
 
-def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
-    raise RuntimeError("highwaynet::gate_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
-
-
 register("gate", _gate_on_cpu, _fake_gate)
 register("gate_backward", _gate_backward_on_cpu, _fake_gate_backward)
 torch.library.register_autograd("highwaynet::gate", _gradients, setup_context=_keep, lib=LIBRARY)
-torch.library.register_autograd("highwaynet::gate_backward", _no_second_derivative, lib=LIBRARY)
+refuse_second_derivative("gate_backward")

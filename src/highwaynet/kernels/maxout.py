@@ -13,11 +13,13 @@ from highwaynet.kernels.operators import (
     LIBRARY,
     PLAIN,
     ROWS,
+    arranged,
     can_take,
     check_fake,
     compiled,
     gradients_in_torch,
     readable,
+    refuse_second_derivative,
     register,
     through_registry,
 )
@@ -92,11 +94,6 @@ def _backward(gy: Tensor, z: Tensor, pieces: int) -> Tensor:
     return gz
 
 
-def _arranged(z: Tensor) -> Tensor:
-    """Return the tensor with channels innermost in memory."""
-    return z.contiguous(memory_format=torch.channels_last if z.dim() == 4 else torch.contiguous_format)
-
-
 def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor | None, None]:
     (z,) = ctx.saved_tensors
     pieces = ctx.pieces
@@ -106,7 +103,7 @@ def _gradients(ctx: Any, gy: Tensor) -> tuple[Tensor | None, None]:
         return torch.ops.highwaynet.maxout_backward.default(gy, z, pieces), None
     # Hooks may have compressed or moved the saved tensor.
     if type(gy) is Tensor and gy.dtype is z.dtype and type(z) in PLAIN and readable(gy, z) and _fits(z, pieces):
-        return _backward(_arranged(gy), z, pieces), None
+        return _backward(arranged(gy), z, pieces), None
     return gradients_in_torch(lambda z: largest_in_torch(z, pieces), (z,), (True,), gy)[0], None
 
 
@@ -131,34 +128,30 @@ LIBRARY.define("maxout_backward(Tensor gy, Tensor z, int pieces) -> Tensor")
 
 
 def _maxout_on_cpu(z: Tensor, pieces: int) -> Tensor:
-    z = _arranged(z)
+    z = arranged(z)
     if not _fits(z, pieces):
         compiled().maxout(z, z.new_empty(0), pieces, 1)  # says what does not fit
     return _forward(z, pieces)
 
 
 def _maxout_backward_on_cpu(gy: Tensor, z: Tensor, pieces: int) -> Tensor:
-    return _backward(_arranged(gy), _arranged(z), pieces)
+    return _backward(arranged(gy), arranged(z), pieces)
 
 
 def _fake_maxout(z: Tensor, pieces: int) -> Tensor:
-    z = _arranged(z)
+    z = arranged(z)
     check_fake("maxout", _fits(z, pieces), pieces, z=z)
     return _one_piece(z, pieces)
 
 
 def _fake_maxout_backward(gy: Tensor, z: Tensor, pieces: int) -> Tensor:
-    z = _arranged(z)
+    z = arranged(z)
     fits = _fits(z, pieces) and gy.shape == (z.shape[0], z.shape[1] // pieces, *z.shape[2:]) and gy.dtype is z.dtype
     check_fake("maxout_backward", fits, pieces, gy=gy, z=z)
     return torch.empty_like(z)
 
 
-def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
-    raise RuntimeError("highwaynet::maxout_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
-
-
 register("maxout", _maxout_on_cpu, _fake_maxout)
 register("maxout_backward", _maxout_backward_on_cpu, _fake_maxout_backward)
 torch.library.register_autograd("highwaynet::maxout", _gradients, setup_context=_keep, lib=LIBRARY)
-torch.library.register_autograd("highwaynet::maxout_backward", _no_second_derivative, lib=LIBRARY)
+refuse_second_derivative("maxout_backward")

@@ -95,6 +95,20 @@ def register(operator: str, on_cpu: Callable[..., Any], fake: Callable[..., Any]
     torch.library.register_fake(f"highwaynet::{operator}", _given(operator, fake), lib=LIBRARY)
 
 
+def refuse_second_derivative(operator: str) -> None:
+    """Let differentiating an operator that computes gradients raise RuntimeError."""
+
+    def refuse(ctx: Any, *grads: Tensor) -> None:
+        raise RuntimeError(f"highwaynet::{operator} cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
+
+    torch.library.register_autograd(f"highwaynet::{operator}", refuse, lib=LIBRARY)
+
+
+def arranged(x: Tensor) -> Tensor:
+    """Return rows, or maps with channels innermost, as gating and maxout read them from memory."""
+    return x.contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.contiguous_format)
+
+
 def _given(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with a check that no tensor is missing: torch passes None then."""
     kinds = enumerate(function.__annotations__.items())

@@ -24,6 +24,7 @@ from highwaynet.kernels.operators import (
     compiled,
     gradients_in_torch,
     readable,
+    refuse_second_derivative,
     register,
     through_registry,
 )
@@ -346,14 +347,10 @@ def _registered_gradients(ctx: Any, gy: Tensor, _: Tensor) -> tuple[Tensor | Non
     return *_gradients(ctx, gy), None, None, None, None, None
 
 
-def _no_second_derivative(ctx: Any, *grads: Tensor) -> None:
-    raise RuntimeError("highwaynet::recurrent_backward cannot be differentiated: set HIGHWAYNET_KERNEL=torch for gradients of gradients")
-
-
 register("recurrent", _on_cpu, _fake)
 register("recurrent_backward", _backward_on_cpu, _fake_backward)
 torch.library.register_autograd("highwaynet::recurrent", _registered_gradients, setup_context=_keep, lib=LIBRARY)
-torch.library.register_autograd("highwaynet::recurrent_backward", _no_second_derivative, lib=LIBRARY)
+refuse_second_derivative("recurrent_backward")
 
 
 @register_flop_formula(torch.ops.highwaynet.recurrent)
