@@ -115,10 +115,10 @@ class Care:
         """Build the error that says when the run diverged, which layer was first, and what to try."""
         fitting, training, state = self._fitting, self._fitting.training, self._fitting.state
         first = (step - 1) % fitting.steps_per_epoch
-        inputs, targets, _ = next(fitting.batches(state.epoch + 1, first=first, whole=True))
+        batch = next(fitting.batches(state.epoch + 1, first=first, whole=True))
         fitting.seed_step(step - 1, None)
         with fitting.computing.autocast(), fitting.layer_drop.at(step - 1):
-            cause = find_cause(fitting.network, fitting.computing.place(inputs, targets)[0])
+            cause = find_cause(fitting.network, batch.inputs)
         saved = fitting.saver.newest() if fitting.world.leads else None
         where = f"the last good checkpoint is from step {saved.step}" if saved else "there is no checkpoint yet"
         tried = f", after {state.rewinds} rewind{'s' if state.rewinds > 1 else ''}" if state.rewinds else ""

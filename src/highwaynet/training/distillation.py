@@ -1,6 +1,6 @@
 """Distillation: a network learns from the outputs of another one (Hinton et al. 2015, https://arxiv.org/abs/1503.02531)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from highwaynet.runs.load import load_network
 from highwaynet.runs.spec import RunSpec
 from highwaynet.runs.teacher_spec import DistanceForm, TeacherSpec
 from highwaynet.training.objective import Batch, BatchLoss, Companions, Objective, has_members, means_of_members, members_as_samples
+from highwaynet.training.teacher_answers import TeacherAnswers
 
 MUST_AGREE = {
     "input_shape": "shape of samples",
@@ -66,12 +67,18 @@ class Distillation(Objective):
         super().__init__()
         self.main, self.temperature, self.form = main, temperature, form
         self.weight, self.final_weight, self.span = weight, weight if final_weight is None else final_weight, span
-        self._teacher = [teacher.eval().requires_grad_(False)]  # in a list: it is neither trained nor saved with the run
+        # No module: it is neither trained nor saved with the run.
+        self._answers = TeacherAnswers(teacher, lambda network, inputs: network(inputs))
 
     @property
     def is_squared_error(self) -> bool:
         """Whether the loss that is recorded is the mean squared error of the standardised target."""
         return self.main.is_squared_error
+
+    def foresee(self, inputs: Iterator[Tensor], count: int) -> None:
+        """Ask the teacher about all training samples, once."""
+        if self.weight or self.final_weight:
+            self._answers.keep(inputs, count)
 
     def weight_at(self, progress: float) -> float:
         """The weight of the distance after this share of the run."""
@@ -97,9 +104,7 @@ class Distillation(Objective):
         outputs = found.outputs
         if outputs is None:
             raise TypeError("the main objective of a distillation has to return outputs")
-        teacher = self._teacher[0].to(batch.inputs.device, batch.inputs.dtype)
-        with torch.no_grad():
-            wanted = teacher(batch.inputs)
+        wanted = self._answers(batch)
         if members:
             wanted = wanted.repeat_interleave(len(outputs) // len(wanted), dim=0)
         found = found._replace(minimised=found.minimised + weight * self.distance(outputs, wanted, each.targets))

@@ -1,7 +1,7 @@
 """The parts of a run in this process: network, objective, optimiser, batches, learning rates."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from highwaynet.layers.dropout import Dropout
 from highwaynet.layers.recomputation import recompute
 from highwaynet.training.computing import computing_for
 from highwaynet.training.distribution import World
+from highwaynet.training.evaluation import EVALUATION_BATCH
 from highwaynet.training.layer_drop import LayerDrop
 from highwaynet.training.limits import NormLimits
 from highwaynet.training.objective import Batch, BatchLoss, Objective
@@ -81,10 +82,10 @@ class Fitting:
         unused = self.job.objective_start is not None or self.layer_drop.is_active
         return DistributedDataParallel(step, device_ids=None if device.index is None else [device.index], find_unused_parameters=unused)
 
-    def forward(self, inputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> BatchLoss:
+    def forward(self, batch: Batch) -> BatchLoss:
         """Compute outputs, loss and minimised value for this process's share of a batch."""
         with self.computing.autocast():
-            found: BatchLoss = self._forward(inputs, targets, self.state.step / self.steps, weights)
+            found: BatchLoss = self._forward(*batch)
         return found
 
     def factor(self, share: Share, targets: Tensor) -> float:
@@ -101,21 +102,36 @@ class Fitting:
         weights = self._class_weight.double().cpu()[split.targets]
         return replace(split, weights=weights if split.weights is None else weights * split.weights)
 
-    def batches(self, epoch: int, *, first: int = 0, whole: bool = False) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    def foresee(self, note: Callable[[str], None], check: Callable[[], None]) -> None:
+        """Let the objective see all inputs once, if the epochs do not change them; `check` is called for each batch."""
+        if self._augmentation:
+            return
+
+        def inputs() -> Iterator[Tensor]:
+            note(f"computing what the teacher answers to the {len(self.data.train):,} training samples, once")
+            for batch in self.data.train.batches(EVALUATION_BATCH):
+                check()
+                yield self.computing.place(*batch)[0]
+
+        with self.computing.autocast():
+            self.objective.foresee(inputs(), len(self.data.train))
+
+    def batches(self, epoch: int, *, first: int = 0, whole: bool = False) -> Iterator[Batch]:
         """Iterate over this process's shares of an epoch's batches, from number `first` on; with `whole`, over whole batches.
 
-        Each has inputs, targets, and the weights of the samples if they have any, 1 on average over the training samples. Order and
-        augmentation depend only on the seed and the epoch.
+        Order and augmentation depend only on the seed and the epoch. The inputs and targets are on the device of the run.
         """
         train, size = self.data.train, self.training.batch_size
         order = torch.randperm(len(train), generator=generator_for(self.spec.seed, "permutation", epoch))
         share_of = Share.of if whole else self.world.share
         batches = train.batches(size, order, self._augment(epoch), first=first, share_of=share_of)
-        if train.weights is None:
-            return ((inputs, targets, None) for inputs, targets in batches)
-        mine = train.weights[train.rows]
-        weights = (mine / mine.mean())[order][first * size :].split(size)
-        return ((*batch, share_of(len(own)).cut(own)) for batch, own in zip(batches, weights, strict=True))
+        mine = None if train.weights is None else train.weights[train.rows]
+        weights = None if mine is None else mine / mine.mean()
+        for number, ((inputs, targets), chosen) in enumerate(zip(batches, order[first * size :].split(size), strict=True), start=first):
+            samples = share_of(len(chosen)).cut(chosen)
+            progress = ((epoch - 1) * self.steps_per_epoch + number) / self.steps
+            own = None if weights is None else weights[samples]
+            yield Batch(*self.computing.place(inputs, targets), progress, own, samples)
 
     def _augment(self, epoch: int) -> Augment | None:
         """The augmentation of an epoch: its randomness depends only on the run's seed, the epoch and the batch."""
@@ -152,6 +168,6 @@ class _Step(nn.Module):
         super().__init__()
         self.network, self.objective = network, objective
 
-    def forward(self, inputs: Tensor, targets: Tensor, progress: float, weights: Tensor | None) -> BatchLoss:
-        found: BatchLoss = self.objective(self.network, Batch(inputs, targets, progress, weights))
+    def forward(self, *batch: Any) -> BatchLoss:
+        found: BatchLoss = self.objective(self.network, Batch(*batch))
         return found

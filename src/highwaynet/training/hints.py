@@ -1,6 +1,6 @@
 """Hints: the lower layers of a network learn to predict a hidden layer of a teacher (Romero et al. 2014, https://arxiv.org/abs/1412.6550)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod, sqrt
 from typing import Any
 
@@ -20,6 +20,7 @@ from highwaynet.networks.plan import Conv, Dense, DenseStack, HighwayConv, Plan,
 from highwaynet.runs.spec import RunSpec
 from highwaynet.training.distillation import as_precise
 from highwaynet.training.objective import Batch, BatchLoss, Objective
+from highwaynet.training.teacher_answers import TeacherAnswers
 
 
 class Hints(Objective):
@@ -38,7 +39,8 @@ class Hints(Objective):
     def __init__(self, teacher: Network, hint: HiddenLayer, guided: HiddenLayer, regressor: nn.Module) -> None:
         super().__init__()
         self.hint, self.guided, self.regressor = hint, guided, regressor
-        self._teacher = [teacher.eval().requires_grad_(False)]  # in a list: it is neither trained nor saved with the run
+        # No module: it is neither trained nor saved with the run.
+        self._answers = TeacherAnswers(teacher, lambda network, inputs: hidden_state(network, inputs, hint))
         self._kept: list[tuple[nn.Parameter, int, Tensor]] = []
 
     @property
@@ -61,18 +63,20 @@ class Hints(Objective):
         for parameter, first, before in self._kept:
             parameter[first:] = before
 
-    def distance(self, network: Network, inputs: Tensor) -> Tensor:
+    def foresee(self, inputs: Iterator[Tensor], count: int) -> None:
+        """Ask the teacher about all training samples, once."""
+        self._answers.keep(inputs, count)
+
+    def distance(self, network: Network, batch: Batch) -> Tensor:
         """Return the mean over the samples of half the squared distance to the hint."""
-        teacher = self._teacher[0].to(inputs.device, inputs.dtype)
-        with torch.no_grad():
-            wanted = hidden_state(teacher, inputs, self.hint)
-        guess = self.regressor(hidden_state(network, inputs, self.guided))
+        wanted = self._answers(batch)
+        guess = self.regressor(hidden_state(network, batch.inputs, self.guided))
         difference = as_precise(guess).flatten(1) - as_precise(wanted).flatten(1)
         return 0.5 * difference.square().sum(1).mean()
 
     def forward(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:
         """Return the distance as loss and minimised value; there are no outputs."""
-        distance = self.distance(network, batch.inputs)  # type: ignore[arg-type]  # a plain function has no layers
+        distance = self.distance(network, batch)  # type: ignore[arg-type]  # a plain function has no layers
         return BatchLoss(None, distance, distance)
 
     def assess(self, network: Callable[..., Any], batch: Batch) -> BatchLoss:

@@ -148,6 +148,7 @@ def fit(fitting: Fitting, care: Care, watcher: Watcher, interruption: Interrupti
     if not fitting.job.resumes and fitting.objective.judges_outputs and (note := skewed_classes(fitting.data.train, training)):
         watcher.note(note)
     interruption.armed = True
+    fitting.foresee(watcher.note, lambda: interruption.check("interrupted before the next step", fitting.world))
     while state.epoch < training.epochs:
         if state.best and training.patience is not None and state.epoch - state.best.epoch >= training.patience:
             kept = "; its weights are kept as the best" if fitting.data.validation else ""
@@ -175,17 +176,16 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
     state, world, number = fitting.state, fitting.world, fitting.state.epoch + 1
     fitting.network.train()
     care.begin_epoch()
-    for inputs, targets, weights in fitting.batches(number, first=state.batch):  # this process's share of each batch
+    for batch in fitting.batches(number, first=state.batch):  # this process's share of each batch
         samples = fitting.batch_size(state.batch)
         share = world.share(samples)
         set_learning_rate(state.optimiser, fitting.rate(state.step))
         fitting.seed_step(state.step, share)
 
-        inputs, targets = fitting.computing.place(inputs, targets)  # noqa: PLW2901
         with fitting.layer_drop.at(state.step):
-            outputs, loss, minimised = fitting.forward(inputs, targets, weights)
+            outputs, loss, minimised = fitting.forward(batch)
             if world.size > 1:
-                minimised = minimised * fitting.factor(share, targets)  # the processes' gradients are averaged
+                minimised = minimised * fitting.factor(share, batch.targets)  # the processes' gradients are averaged
             state.optimiser.zero_grad()
             state.scaler.scale(minimised).backward()
 
@@ -199,7 +199,7 @@ def fit_epoch(fitting: Fitting, care: Care, watcher: Watcher) -> None:
             state.average.update_parameters(fitting.network)
 
         if share.weight:
-            state.tally.add(loss, outputs, targets, weights)
+            state.tally.add(loss, outputs, batch.targets, batch.weights)
         state.step += 1
         state.batch += 1
         watcher.step(samples)

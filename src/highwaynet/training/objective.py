@@ -1,6 +1,6 @@
 """Objectives: what a run minimises. The training loop calls an objective and does not know what it computes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -26,6 +26,8 @@ class Batch(NamedTuple):
     """How much of the run is done, from 0 to 1."""
     weights: Tensor | None = None
     """(samples,): how much each sample counts, 1 on average over the training samples; None if all count alike."""
+    samples: Tensor | None = None
+    """(samples,): the number of each sample among the training samples, from 0; None for other samples."""
 
 
 class BatchLoss(NamedTuple):
@@ -72,6 +74,14 @@ class Objective(nn.Module):
 
     def prepare(self, network: Network, data: DataRecord) -> None:
         """Called once before training, with the network that will be trained and the description of the data."""
+
+    def foresee(self, inputs: Iterator[Tensor], count: int) -> None:
+        """Called before training if no sample is augmented, so that the inputs are the same in every epoch.
+
+        Args:
+            inputs: Batches of the inputs of all training samples, in the order to which `Batch.samples` refers. Made when asked for.
+            count: Number of samples.
+        """
 
     def after_step(self, network: Network) -> None:
         """Called after each update of the weights."""

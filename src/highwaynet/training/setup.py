@@ -192,7 +192,8 @@ def _objective(
         return distilled(objective_for(plan, record, spec.training, _class_weight(spec, data)), spec, teacher), {}
     network = start_network(spec, plan, weights)
     inputs, targets = next(data.train.head(2).batches(2))
-    state = rehearse(given, network, Batch(inputs.float(), targets.float() if targets.is_floating_point() else targets), record)
+    batch = Batch(inputs.float(), targets.float() if targets.is_floating_point() else targets, samples=torch.arange(len(inputs)))
+    state = rehearse(given, network, batch, record)
     return given, {"objective_start": state, "network": network}
 
 
