@@ -25,7 +25,7 @@ RUNS, RECORD = ROOT / "runs" / "quick-rates", ROOT / "results" / "quick-rates.js
 SEED = 1
 PLAN: dict[str, tuple[dict[str, Any], int, tuple[float, ...]]] = {
     "mnist-maxout": ({"name": "mnist", "validation": 0.1}, 2, (0.0025, 0.005, 0.01)),
-    "maxout-teacher-half": ({"name": "cifar-10", "validation": 0.2}, 1, (0.005, 0.01, 0.02)),
+    "maxout-teacher-half": ({"name": "cifar-10", "validation": 0.2}, 1, (0.0025, 0.005, 0.01, 0.02)),
 }
 """Network: data, epochs, rates."""
 

@@ -27,7 +27,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs that were trained, by label; runs are trained in this process."""
     labels: list[str] = []
 
-    def run_all(runs: list[Run], pool: Pool, workers: int, show: Callable[[Standing], None]) -> None:
+    def run_all(runs: list[Run], pool: Pool, workers: int, show: Callable[[Standing], None], **_: Any) -> None:
         for run in runs:
             if not pool.is_done(run):
                 labels.append(run.label)

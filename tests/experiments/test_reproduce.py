@@ -79,7 +79,7 @@ CLAIM = Claim(
 )
 
 
-def train_here(runs: list[Run], pool: Pool, workers: int, show: Callable[[Standing], None]) -> None:
+def train_here(runs: list[Run], pool: Pool, workers: int, show: Callable[[Standing], None], **_: Any) -> None:
     """What the workers do, in this process."""
     for run in runs:
         if not pool.is_done(run):
@@ -189,7 +189,7 @@ def test_the_same_again_is_the_same(made: Path, tmp_path: Path) -> None:
 def test_the_rules_are_written_before_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def look(runs: list[Run], pool: Pool, workers: int, show: Callable[[Standing], None]) -> None:
+    def look(*arguments: Any, **_: Any) -> None:
         seen.append((load_plan(tmp_path / "toy"), [path.name for path in tmp_path.iterdir()]))
         raise KeyboardInterrupt
 
@@ -240,7 +240,7 @@ def test_without_a_commit_nothing_is_fresh(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_plan_without_runs_is_written_again_with_the_rules_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*arguments: Any) -> None:
+    def stop(*arguments: Any, **_: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -297,7 +297,7 @@ def test_two_with_other_runs_do_not_judge_each_other_s(made: Path, tmp_path: Pat
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     run_all = module.run_all
 
-    def meanwhile(*arguments: Any) -> None:
+    def meanwhile(*arguments: Any, **_: Any) -> None:
         monkeypatch.setattr(module, "run_all", run_all)
         reproduce(prepare(CLAIM, "laptop", 2, tmp_path, []), 1, Silent())
 

@@ -97,11 +97,12 @@ def reproduce_command(
 def _introduction(job: "Job") -> list[str]:
     """Describe what will be run, and how it differs from the paper."""
     claim, left = job.claim, len(job.left)
-    elsewhere = sum(job.pool.is_from_elsewhere(run) for run in job.runs)
-    there = f", {len(job.runs) - left} of them already done" if left < len(job.runs) else ""
+    runs = job.expected
+    elsewhere = sum(job.pool.is_from_elsewhere(run) for run in runs)
+    there = f", {len(runs) - left} of them already done" if left < len(runs) else ""
     lines = [f"{claim.name}, scale {job.scale}: {claim.title}"]
-    lines.append(f"runs: {len(job.runs)}{there}{f' ({elsewhere} from --reuse)' if elsewhere else ''}")
-    kinds = Counter((run.spec.network.title, run.spec.data.title, run.spec.training.epochs) for run in job.runs)
+    lines.append(f"runs: {len(runs)}{there}{f' ({elsewhere} from --reuse)' if elsewhere else ''}")
+    kinds = Counter((run.spec.network.title, run.spec.data.title, run.spec.training.epochs) for run in runs)
     lines += [f"  {count} × {network} on {data}, epochs: {epochs}" for (network, data, epochs), count in kinds.items()]
     return [*lines, *(f"note: {note}" for note in [claim.notes.get(job.scale)] if note)]
 
@@ -113,7 +114,7 @@ def _time_needed(seconds: float, workers: int) -> str:
 def _print_plan(job: "Job", seconds: float, workers: int) -> None:
     from highwaynet.experiments.claim_records import rule_texts
 
-    runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.is_done(run)} for run in job.runs]
+    runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.is_done(run)} for run in job.expected]
     rules = [rule.model_dump(mode="json") for rule in rule_texts(job.claim)]
     print_json(
         {

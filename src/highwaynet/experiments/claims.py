@@ -36,6 +36,10 @@ class Run:
     """The questions to ask of the trained network."""
     teacher: "Run | None" = None
     """The run whose network is the teacher, which is trained before; `spec.teacher.run` is its key."""
+    contest: str = ""
+    """Runs with the same word differ in a setting, from whose values validation data choose (see `choice.py`); empty for other runs."""
+    first: str = ""
+    """The label of the run with the same value and the first seed: this run is made only if that one wins. Empty if it is always made."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from highwaynet.base.errors import HighwayError, InputError
 from highwaynet.base.files import cannot, remove_leftovers
+from highwaynet.experiments.choice import Choice, validation_accuracy
 from highwaynet.experiments.claim_records import (
     JUDGED,
     PLAN,
@@ -34,7 +35,7 @@ from highwaynet.experiments.frozen import frozen_commit
 from highwaynet.experiments.keeping import Ended, Keeper, kept_before, kept_now
 from highwaynet.experiments.kept_runs import read_runs, write_runs
 from highwaynet.experiments.keys import key_of
-from highwaynet.experiments.pool import RUNS, Pool
+from highwaynet.experiments.pool import RUNS, Pool, has_ended
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import FolderLock
@@ -84,17 +85,42 @@ class Job:
         """Whether a run has finished or diverged, here or, if the claim's folder holds what is needed of it, elsewhere."""
         return self.pool.is_done(run) or run.label in self.kept
 
+    @cached_property
+    def choice(self) -> Choice:
+        """Which runs are made, as far as those that have ended decide it."""
+        return Choice(self.runs, self._accuracy)
+
+    @cached_property
+    def _paths(self) -> dict[str, Path]:
+        return {run.label: self.pool.path_of(run) for run in self.runs}
+
+    def _accuracy(self, run: Run) -> float | None:
+        """The validation accuracy of a run, 0 if it diverged; None if it has not ended."""
+        if has_ended(path := self._paths[run.label]):
+            directory = RunDirectory(path)
+            return validation_accuracy(directory.read_history()) if directory.finished else 0.0
+        if run.label in self.kept:
+            kept, status = self.kept[run.label]
+            return validation_accuracy(kept.read_history()) if status == "finished" else 0.0
+        return None
+
+    @cached_property
+    def expected(self) -> list[Run]:
+        """The runs that the claim will have, as far as that is known when this is first read."""
+        return [run for run in self.runs if self.choice.counts(run)]
+
     @property
     def needed(self) -> list[Run]:
-        """The runs whose directories are needed: those that are not kept, and their teachers."""
-        wanted = {run.label for run in self.runs if run.label not in self.kept}
+        """The runs whose directories are or may be needed: those that are not kept, and their teachers."""
+        wanted = {run.label for run in self.runs if run.label not in self.kept and self.choice.made(run) is not False}
         wanted |= {run.teacher.label for run in self.runs if run.label in wanted and run.teacher and not self.pool.is_done(run)}
         return [run for run in self.runs if run.label in wanted]
 
     @cached_property
     def left(self) -> list[tuple[Run, int]]:
-        """The runs that are to be made when this is first read, with their remaining epochs."""
-        return [(run, run.spec.training.epochs - epochs_done(self.pool.path_of(run))) for run in self.needed if not self.pool.is_done(run)]
+        """The runs that are to be made when this is first read, as far as that is known, with their remaining epochs."""
+        runs = [run for run in self.needed if self.choice.counts(run) and not self.pool.is_done(run)]
+        return [(run, run.spec.training.epochs - epochs_done(self.pool.path_of(run))) for run in runs]
 
 
 def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path], *, need_data: bool = True) -> Job:
@@ -139,7 +165,7 @@ def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
         display.show(standing)
         keeper.look()
 
-    run_all(job.needed, job.pool, workers, show)
+    run_all(job.needed, job.pool, workers, show, choice=job.choice, note=display.note)
     with _alone_in(folder):
         if (now := load_plan(folder)) is None or now.runs != plan.runs:
             raise HighwayError(
@@ -201,6 +227,8 @@ def _collect(job: Job, display: Display) -> Evidence:
     """Analyse the trained networks, write what is kept of the runs to the claim's folder, and read it from there."""
     ended: dict[str, Ended] = {}
     for run in job.runs:
+        if not job.choice.made(run):
+            continue
         if run.label in job.kept and not job.pool.is_done(run):
             ended[run.label] = job.kept[run.label]
             continue

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from highwaynet.base.errors import HighwayError, InputError
+from highwaynet.experiments.choice import Choice
 from highwaynet.experiments.claims import Run
 from highwaynet.experiments.pool import Pool, has_ended
 from highwaynet.runs.directory import RunDirectory
@@ -31,7 +32,8 @@ Places = list[tuple[Run, Path]]
 class Failures:
     """Counts the failures of runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
         self._counts: Counter[Path] = Counter()
         self.final: dict[Path, str] = {}
         """Runs that are given up, and why."""
@@ -43,8 +45,9 @@ class Failures:
             self.give_up(label, path, reason)
 
     def give_up(self, label: str, path: Path, reason: str) -> None:
-        """Do not try a run again."""
+        """Do not try a run again, and say so."""
         self.final[path] = f"the run {label} failed: {reason}; the same command continues it, or starts it again if you remove {path}"
+        self._note(f"the run {label} failed: {reason}")
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,10 @@ class Standing:
     runs: int
     running: tuple[tuple[str, int, int], ...]
     """Label, finished epochs, and total epochs of each run in progress."""
+
+
+def _nothing(sentence: str) -> None:
+    pass
 
 
 Show = Callable[[Standing], None]
@@ -97,25 +104,35 @@ class _Worker:
             self._process.stdout.close()
 
 
-def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
+def run_all(
+    runs: list[Run], pool: Pool, workers: int, show: Show, *, choice: Choice | None = None, note: Callable[[str], None] = _nothing
+) -> None:
     """Finish all runs, `workers` at a time; wait for runs that another process is training.
+
+    Args:
+        runs: The runs.
+        pool: Where they are.
+        workers: How many runs are made at a time.
+        show: Called regularly, with the progress.
+        choice: Which of the runs are made, which the others decide; by default all.
+        note: Called with a sentence when a run is given up.
 
     Raises:
         InterruptedRunError: On Ctrl-C or SIGTERM; what was trained is saved.
         HighwayError: If a run failed; raised after all others are done.
     """
     team: list[_Worker] = []
-    failures = Failures()
+    failures, choice = Failures(note), choice or Choice([], lambda run: None)
     planned: Places = [(pool.placed(run), pool.path_of(run)) for run in runs]
-    waiting = planned
+    waiting, paths = planned, {run.label: path for run, path in planned}
     with Interruption() as stop:
         stop.armed = True
         try:
-            while waiting := [(run, path) for run, path in waiting if not _is_over(run, path, failures)]:
+            while waiting := [(run, path) for run, path in waiting if not _is_over(run, path, paths, failures, choice)]:
                 if stop.requested:
                     raise InterruptedRunError("interrupted; what was trained is saved", stop.requested)
-                _begin(waiting, team, workers)
-                show(_standing(planned, waiting, team, failures))
+                _begin([(run, path) for run, path in waiting if choice.made(run)], team, workers)
+                show(_standing(planned, waiting, team, failures, choice))
                 time.sleep(LOOK)
                 for worker in list(team):
                     _look(worker, team, failures)
@@ -124,15 +141,19 @@ def run_all(runs: list[Run], pool: Pool, workers: int, show: Show) -> None:
                 worker.dismiss()
             for worker in team:
                 worker.wait()
-    show(_standing(planned, [], [], failures))
+    show(_standing(planned, [], [], failures, choice))
     if failed := len(failures.final):
         beside = f" ({failed - 1} more failed)" if failed > 1 else ""
         raise HighwayError(next(iter(failures.final.values())) + beside)
 
 
-def _is_over(run: Run, path: Path, failures: Failures) -> bool:
-    """Whether a run has ended or is given up."""
+def _is_over(run: Run, path: Path, paths: dict[str, Path], failures: Failures, choice: Choice) -> bool:
+    """Whether a run has ended, is given up, or is not made."""
+    if choice.made(run) is False:
+        return True
     try:
+        if failed := [entry.label for entry in choice.entries(run) if paths.get(entry.label) in failures.final and not has_ended(path)]:
+            failures.give_up(run.label, path, f"settings are chosen by {failed[0]}, which failed")
         if run.spec.teacher is not None and Path(run.spec.teacher.run) in failures.final and not has_ended(path):
             failures.give_up(run.label, path, "that of its teacher failed")
         return path in failures.final or has_ended(path)
@@ -175,7 +196,8 @@ def _begin(waiting: Places, team: list[_Worker], workers: int) -> None:
         free.begin(run, path)
 
 
-def _standing(planned: Places, waiting: Places, team: list[_Worker], failures: Failures) -> Standing:
+def _standing(planned: Places, waiting: Places, team: list[_Worker], failures: Failures, choice: Choice) -> Standing:
+    planned, waiting = ([(run, path) for run, path in places if choice.counts(run)] for places in (planned, waiting))
     failed = sum(path in failures.final for _, path in planned)
     busy = [(worker.run, worker.path) for worker in team if worker.run]
     running = tuple((run.label, epochs_done(path), run.spec.training.epochs) for run, path in busy)

@@ -3,10 +3,11 @@
 import math
 import statistics
 from collections.abc import Mapping
-from itertools import product
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from highwaynet.base.text import loss_text
+from highwaynet.experiments.choice import tried
 from highwaynet.experiments.claims import NOT_RUN, Claim, Outcome, Row, Rule, Run, Scale, decided, most, ratio, spread, times, with_seeds
 from highwaynet.experiments.race import HOW, best_of, mean_of, tested
 from highwaynet.experiments.specs import PRECISION, over_seeds, run_spec, seeds_at
@@ -198,10 +199,14 @@ def _supervision_plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
     smoke = scale == "smoke"
     training = {"recipe": "quick", "epochs": 2 if smoke else 10} | ({"precision": PRECISION} if scale == "laptop" else {})
     data: dict[str, Any] = {"name": "digits"} if smoke else {"name": "mnist", "validation": 0.1}
-    runs = []
-    for (label, supervised), rate, seed in product(COMPANIONS.items(), PLAIN_RATES[:1] if smoke else PLAIN_RATES, _seeds(scale, seeds)):
-        spec = run_spec({"name": "mnist-plain-16", "deep_supervision": supervised}, data, training | {"learning_rate": rate}, seed)
-        runs.append(Run(f"{label}-rate{rate:g}-{seed}", spec, ("evaluation",)))
+
+    def run(label: str, rate: float, seed: int) -> Run:
+        network = {"name": "mnist-plain-16", "deep_supervision": COMPANIONS[label]}
+        return Run(f"{label}-rate{rate:g}-{seed}", run_spec(network, data, training | {"learning_rate": rate}, seed), ("evaluation",))
+
+    runs: list[Run] = []
+    for label in COMPANIONS:
+        runs += tried(label, PLAIN_RATES[:1] if smoke else PLAIN_RATES, _seeds(scale, seeds), partial(run, label))
     return tuple(runs)
 
 

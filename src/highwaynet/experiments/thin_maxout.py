@@ -2,11 +2,12 @@
 
 import statistics
 from collections.abc import Mapping
-from itertools import product
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from highwaynet.experiments.choice import CHOSEN, tried
 from highwaynet.experiments.claims import NOT_RUN, Claim, Outcome, Row, Rule, Run, Scale, decided
-from highwaynet.experiments.race import by_rate, tested, validated
+from highwaynet.experiments.race import best_of, tested
 from highwaynet.experiments.specs import run_spec, seeds_at
 
 if TYPE_CHECKING:
@@ -21,9 +22,7 @@ RATES = (0.0005, 0.0015, 0.005)
 TRAINED = 50.0
 """A network counts as trained from this test accuracy on, in percent; guessing gives 10."""
 START = {"init": "uniform", "init_range": 0.005}
-HOW = (
-    f"its mean test accuracy over the seeds is at least {TRAINED:g} %, with the learning rate that has the highest mean validation accuracy"
-)
+HOW = f"its mean test accuracy over the seeds is at least {TRAINED:g} %, with the learning rate that has {CHOSEN}"
 
 
 def _plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
@@ -32,22 +31,19 @@ def _plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
     training: dict[str, Any] = {"recipe": "paper", "conv_rate": 0.05, "max_kernel_norm": 0.9, "max_unit_norm": 1.9}
     training |= {"epochs": 10} if scale == "laptop" else {"epochs": 500}
     data = {"name": "cifar-10", "validation": 0.2}
-    return tuple(
-        Run(
-            f"layers{depth}-rate{rate:g}-{seed}",
-            run_spec({"name": name} | START, data, training | {"learning_rate": rate}, seed),
-            ("evaluation",),
-        )
-        for (depth, name), rate, seed in product(NETWORKS.items(), RATES, seeds_at(scale, seeds or 3))
-    )
+
+    def run(depth: int, rate: float, seed: int) -> Run:
+        spec = run_spec({"name": NETWORKS[depth]} | START, data, training | {"learning_rate": rate}, seed)
+        return Run(f"layers{depth}-rate{rate:g}-{seed}", spec, ("evaluation",))
+
+    runs: list[Run] = []
+    for depth in NETWORKS:
+        runs += tried(f"layers{depth}", RATES, seeds_at(scale, seeds or 3), partial(run, depth))
+    return tuple(runs)
 
 
 def _best(evidence: "Evidence", depth: int) -> tuple[float, list["RunEvidence"]]:
-    groups = by_rate(evidence, f"layers{depth}")
-    if not groups:
-        return 0.0, []
-    rate = max(groups, key=lambda rate: statistics.fmean(map(validated, groups[rate])))
-    return rate, groups[rate]
+    return best_of(evidence, f"layers{depth}")
 
 
 def _judge(depth: int, *, trains: bool) -> Rule:

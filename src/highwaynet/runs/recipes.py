@@ -180,8 +180,8 @@ _BY_DRAWING: dict[str, dict[str, Recipe]] = {
     },
     "fitnet": {"paper": _FITNET, "released": _FITNET_RELEASED, "quick": replace(_quick(0.02, 15), teacher=_HINTS)},
     "mnist-fitnet": {"quick": replace(_MAXOUT_MNIST, teacher=_HINTS)},
-    "mnist-maxout": {"quick": _MAXOUT_MNIST},
-    "teacher": {"quick": _quick(0.02, 15)},
+    "mnist-maxout": {"quick": replace(_quick(0.01, 10, source="ours; measured with benchmarks/quick_rates.py"), augmentation={})},
+    "teacher": {"quick": _quick(0.005, 15, source="ours; measured with maxout-teacher-half")},
     "nin": {"quick": _quick(0.02, 15)},
     "all-cnn": {"paper": _ALL_CNN, "quick": _quick(0.02, 15)},
 }
