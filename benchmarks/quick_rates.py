@@ -25,13 +25,14 @@ RUNS, RECORD = ROOT / "runs" / "quick-rates", ROOT / "results" / "quick-rates.js
 SEED = 1
 PLAN: dict[str, tuple[dict[str, Any], int, tuple[float, ...]]] = {
     "mnist-maxout": ({"name": "mnist", "validation": 0.1}, 2, (0.0025, 0.005, 0.01)),
+    "fitnet-a": ({"name": "cifar-10", "validation": 0.2}, 1, (0.003, 0.01, 0.03, 0.09)),
     "maxout-teacher-half": ({"name": "cifar-10", "validation": 0.2}, 1, (0.0025, 0.005, 0.01, 0.02)),
 }
 """Network: data, epochs, rates."""
 
 
 def spec_of(network: str, rate: float) -> RunSpec:
-    """The settings of a run: those of the teachers in the claims race-maxout and fitnets, with fewer epochs."""
+    """The settings of a run: the recipe's, with the batches of the claims race-maxout and fitnets, and fewer epochs."""
     data, epochs, _ = PLAN[network]
     training = {"recipe": "quick", "batch_size": 100, "epochs": epochs, "learning_rate": rate, "threads": 1}
     return spec_from_values({"seed": SEED, "network": {"name": network}, "data": data, "training": training})

@@ -20,6 +20,7 @@ from experiments.fakes import claim_files
 from forked import Forked
 from highwaynet.base.errors import InputError
 from highwaynet.cli.reproduce import NOT_JUDGED, _duration, reproduce_command
+from highwaynet.experiments import estimate, reproduce
 from highwaynet.experiments.claim_records import load_claim, load_plan
 from highwaynet.experiments.registry import CLAIMS
 from holding import PATIENCE, Gate, wait_for
@@ -173,6 +174,25 @@ def test_plan_says_what_it_takes_and_writes_nothing(highway: Highway, tmp_path: 
     assert answer["runs"] == [{"label": "highway-1000-1", "epochs": 3, "done": False}]
     assert 0 < answer["seconds"] < math.inf
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_plan_says_what_bfloat16_would_take(
+    known: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproduce, "knows_bfloat16", lambda: known)
+    monkeypatch.setattr(estimate, "seconds_of", lambda spec: ({"float32": 60.0, "bfloat16": 30.0}[spec.training.precision], 10))
+    sentence = "with convolutional networks in mixed bfloat16, which this claim does not use, it would take about"
+    for name, convolutional in (("table2", True), ("thousand", False)):
+        ways: dict[str, Any] = {"scale": "smoke", "plan": True, "workers": 1, "out": tmp_path / "out"}
+        reproduce_command(name, **ways)
+        output = capsys.readouterr().out
+        assert (sentence in output) == (known and convolutional)
+        assert ("mixed bfloat16 would not be faster" in output) == (convolutional and not known)
+        reproduce_command(name, as_json=True, **ways)
+        answer = json.loads(capsys.readouterr().out)
+        expected = pytest.approx(answer["seconds"] / 2) if known and convolutional else None
+        assert answer["seconds_in_bfloat16"] == expected
 
 
 def test_smoke_says_what_it_is(fig1: tuple[Path, str, str]) -> None:

@@ -9,6 +9,7 @@ from highwaynet.data.record import DataRecord
 from highwaynet.experiments import estimate as module
 from highwaynet.experiments.claims import Run
 from highwaynet.experiments.estimate import Clock, estimate, seconds_of
+from highwaynet.experiments.keys import key_of
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.specs import run_spec
 from highwaynet.runs.spec import RunSpec, with_training
@@ -48,6 +49,17 @@ def test_a_run_that_diverges_can_be_timed() -> None:
     step, steps = seconds_of(spec)
     assert 0 <= step < 60
     assert steps == 41
+
+
+@pytest.mark.parametrize(("crop", "asked"), [(0, (1, 2)), (2, (6, 9))])
+def test_a_teacher_costs_less_if_it_is_asked_once(crop: int, asked: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "seconds_of", lambda spec: (3.0 if spec.network.depth == 9 else 1.0, 1))
+    network, training = {"name": "fc-plain", "width": 8}, {"epochs": 6, "crop": crop}
+    teacher = Run("teacher", run_spec(network | {"depth": 9}, "digits", training))
+    for section, early, times in (({}, 0, asked[0]), ({"hints": "3:2", "hint_epochs": 3}, 3, asked[1])):
+        student = run_spec(network | {"depth": 5}, "digits", training, 1, {"run": key_of(teacher.spec)} | section)
+        expected = 1.15 * (6 + early + times * 3.0 / 3)
+        assert estimate([(Run("student", student, (), teacher), 6)], 1) == pytest.approx(expected)
 
 
 def test_runs_of_a_kind_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:

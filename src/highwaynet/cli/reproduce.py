@@ -1,5 +1,6 @@
 """`highway reproduce`: figures and tables of the paper, from runs on this machine."""
 
+import math
 import time
 from collections import Counter
 from itertools import product
@@ -64,7 +65,7 @@ def reproduce_command(
     from highwaynet.cli.asking import need_figures
 
     need_figures()
-    from highwaynet.experiments.reproduce import check_data, prepare, reproduce, seconds_left
+    from highwaynet.experiments.reproduce import check_data, prepare, reproduce, seconds_in_bfloat16, seconds_left
     from highwaynet.training.interruption import InterruptedRunError, Interruption
 
     with Interruption(), _Display() as display:  # before and after the runs, signals end the program immediately
@@ -75,10 +76,11 @@ def reproduce_command(
                 _show_plan(job)
             check_data(job)
             seconds = seconds_left(job, count, display)
+            faster = seconds_in_bfloat16(job, count, display)
             if as_json:
-                _print_plan(job, seconds, count)
+                _print_plan(job, seconds, faster, count)
             else:
-                console.print(_time_needed(seconds, count) if job.left else "nothing is left to run", soft_wrap=True)
+                _show_time(job, seconds, faster, count)
             return
         for line in _introduction(job):
             display.note(line)
@@ -111,7 +113,20 @@ def _time_needed(seconds: float, workers: int) -> str:
     return f"this takes about {_duration(seconds)} here with {workers} {'run' if workers == 1 else 'runs'} at a time"
 
 
-def _print_plan(job: "Job", seconds: float, workers: int) -> None:
+def _show_time(job: "Job", seconds: float, faster: float | None, workers: int) -> None:
+    """Print how long a claim takes, and how long it would with convolutional networks in mixed bfloat16."""
+    if not job.left:
+        console.print("nothing is left to run")
+        return
+    console.print(_time_needed(seconds, workers), soft_wrap=True)
+    if faster == math.inf:
+        console.print("mixed bfloat16 would not be faster: this processor has no instructions for it", soft_wrap=True)
+    elif faster is not None:
+        way = "with convolutional networks in mixed bfloat16, which this claim does not use"
+        console.print(f"{way}, it would take about {_duration(faster)}", soft_wrap=True)
+
+
+def _print_plan(job: "Job", seconds: float, faster: float | None, workers: int) -> None:
     from highwaynet.experiments.claim_records import rule_texts
 
     runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.is_done(run)} for run in job.expected]
@@ -124,6 +139,7 @@ def _print_plan(job: "Job", seconds: float, workers: int) -> None:
             "rules": rules,
             "judged": job.scale != "smoke",
             "seconds": seconds,
+            "seconds_in_bfloat16": None if faster == math.inf else faster,
             "workers": workers,
         }
     )

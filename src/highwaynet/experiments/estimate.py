@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -90,10 +91,26 @@ def estimate(left: list[tuple[Run, int]], workers: int, tell: Callable[[str], No
         return known[kind]
 
     for run, epochs in left:
-        alone = run.spec.model_copy(update={"teacher": None})
-        seconds = of_epoch(alone) + (FORWARD * of_epoch(run.teacher.spec) if run.teacher else 0.0)
-        costs.append(BESIDE * (epochs + _hint_epochs(run.spec)) * seconds)
+        early = _hint_epochs(run.spec)
+        seconds = (epochs + early) * of_epoch(run.spec.model_copy(update={"teacher": None}))
+        if run.teacher:
+            training = run.spec.training
+            augmented = training.crop or training.mirror or training.rotate
+            # Without augmentation the teacher is asked once in each stage.
+            seconds += FORWARD * of_epoch(run.teacher.spec) * (epochs + early if augmented else 1 + bool(early))
+        costs.append(BESIDE * seconds)
     return max(sum(costs) / max(1, workers), max(costs, default=0.0))
+
+
+def in_bfloat16(left: list[tuple[Run, int]]) -> list[tuple[Run, int]]:
+    """Return the same runs, with convolutional networks in mixed bfloat16."""
+    return [(_in_bfloat16(run), epochs) for run, epochs in left]
+
+
+def _in_bfloat16(run: Run) -> Run:
+    convolutional = run.spec.network.preset.family == "convolutional"
+    spec = with_training(run.spec, precision="bfloat16") if convolutional else run.spec
+    return replace(run, spec=spec, teacher=_in_bfloat16(run.teacher) if run.teacher else None)
 
 
 def _hint_epochs(spec: RunSpec) -> int:

@@ -1,5 +1,6 @@
 """Reproducing a claim: plan, runs, analyses, verdict, figures. Existing results are reused."""
 
+import math
 import shutil
 import time
 from collections import Counter
@@ -29,7 +30,7 @@ from highwaynet.experiments.claim_records import (
     save,
 )
 from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
-from highwaynet.experiments.estimate import estimate
+from highwaynet.experiments.estimate import estimate, in_bfloat16
 from highwaynet.experiments.evidence import Evidence, RunEvidence, Status, needs_data
 from highwaynet.experiments.frozen import frozen_commit
 from highwaynet.experiments.keeping import Ended, Keeper, kept_before, kept_now
@@ -39,6 +40,7 @@ from highwaynet.experiments.pool import RUNS, Pool, has_ended
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import FolderLock
+from highwaynet.training.computing import knows_bfloat16
 from highwaynet.training.suitability import SpecChecks
 
 FIGURES = "figures"
@@ -148,6 +150,17 @@ def check_data(job: Job) -> None:
 def seconds_left(job: Job, workers: int, display: Display) -> float:
     """Estimate how many seconds the remaining runs will take."""
     return estimate(job.left, workers, display.note)
+
+
+def seconds_in_bfloat16(job: Job, workers: int, display: Display) -> float | None:
+    """Estimate the same with convolutional networks in mixed bfloat16.
+
+    None if there are none in float32, infinity if the processor has no instructions for it.
+    """
+    left = in_bfloat16(job.left)
+    if left == job.left:
+        return None
+    return estimate(left, workers, display.note) if knows_bfloat16() else math.inf
 
 
 def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:

@@ -64,13 +64,16 @@ def check_computing(training: TrainingSpec) -> None:
         raise InputError("training.precision = 'float64': mps does not support float64; choose float32, or training.device = 'cpu'")
 
 
-def slow_precision(training: TrainingSpec) -> str | None:
-    """Return a sentence if this processor has no instructions for the number format, which is then slower than float32; else None."""
-    if training.precision != "bfloat16" or training.device not in {None, "cpu"}:
-        return None
+def knows_bfloat16() -> bool:
+    """Whether this processor has instructions for bfloat16, as far as torch can tell."""
     known = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
     checks = [check for check in known if check is not None]
-    if not checks or any(check() for check in checks):
+    return not checks or any(check() for check in checks)
+
+
+def slow_precision(training: TrainingSpec) -> str | None:
+    """Return a sentence if this processor has no instructions for the number format, which is then slower than float32; else None."""
+    if training.precision != "bfloat16" or training.device not in {None, "cpu"} or knows_bfloat16():
         return None
     return "training.precision = 'bfloat16': this processor has no instructions for it, so that steps are slower than with float32"
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from highwaynet.networks.network import Network
 from highwaynet.training.objective import Batch
 
-LIMIT = 400_000_000
+LIMIT = 600_000_000
 """Answers to all training samples are kept if they take at most this many bytes."""
 
 
