@@ -25,7 +25,6 @@ RUNS, RECORD = ROOT / "runs" / "quick-rates", ROOT / "results" / "quick-rates.js
 SEED = 1
 PLAN: dict[str, tuple[dict[str, Any], int, tuple[float, ...]]] = {
     "mnist-maxout": ({"name": "mnist", "validation": 0.1}, 2, (0.0025, 0.005, 0.01)),
-    "fitnet-a": ({"name": "cifar-10", "validation": 0.2}, 1, (0.003, 0.01, 0.03, 0.09)),
     "maxout-teacher-half": ({"name": "cifar-10", "validation": 0.2}, 1, (0.0025, 0.005, 0.01, 0.02)),
 }
 """Network: data, epochs, rates."""
@@ -44,7 +43,9 @@ def path_of(network: str, rate: float) -> Path:
 
 
 def trained(network: str, rate: float) -> None:
-    """Train a network with a rate, or continue its run."""
+    """Train a network with a rate, or continue its run, unless it has ended."""
+    if described(network, rate)["run"] in {"finished", "diverged"}:
+        return
     with suppress(DivergenceError):
         train(spec_of(network, rate), path_of(network, rate), resume=True)
 

@@ -7,12 +7,12 @@ from typing import TypeVar
 from highwaynet.experiments.claims import Run
 from highwaynet.runs.run_records import EpochRecord
 
-Value = TypeVar("Value")
+Tried = TypeVar("Tried")
 CHOSEN = "the highest validation accuracy with the first seed"
 """How a setting is chosen, for the texts of rules."""
 
 
-def tried(contest: str, values: Sequence[Value], seeds: Sequence[int], make: Callable[[Value, int], Run]) -> Iterator[Run]:
+def tried(contest: str, values: Sequence[Tried], seeds: Sequence[int], make: Callable[[Tried, int], Run]) -> Iterator[Run]:
     """Yield the runs of a contest: all values of a setting with the first seed, then the repetitions, of which only one value's are made.
 
     Args:
