@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,36 +24,55 @@ from highwaynet.training.loop import train
 ROOT = Path(__file__).parents[1]
 RUNS, RECORD = ROOT / "runs" / "quick-rates", ROOT / "results" / "quick-rates.json"
 SEED = 1
-PLAN: dict[str, tuple[dict[str, Any], int, tuple[float, ...]]] = {
-    "mnist-maxout": ({"name": "mnist", "validation": 0.1}, 2, (0.0025, 0.005, 0.01)),
-    "maxout-teacher-half": ({"name": "cifar-10", "validation": 0.2}, 1, (0.0025, 0.005, 0.01, 0.02)),
+MNIST, CIFAR_10 = {"name": "mnist", "validation": 0.1}, {"name": "cifar-10", "validation": 0.2}
+LIMITED = {"max_kernel_norm": 0.9, "max_unit_norm": 1.9}
+"""The limits of the FitNets' released files."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A network and the rates to try."""
+
+    network: str
+    data: dict[str, Any]
+    epochs: int
+    rates: tuple[float, ...]
+    training: dict[str, Any] = field(default_factory=dict)
+    """Settings besides those of the recipe, with the batches of the claims race-maxout and fitnets."""
+
+    def spec(self, rate: float) -> RunSpec:
+        """The settings of a run."""
+        training = {"recipe": "quick", "batch_size": 100, "epochs": self.epochs, "learning_rate": rate, "threads": 1} | self.training
+        return spec_from_values({"seed": SEED, "network": {"name": self.network}, "data": self.data, "training": training})
+
+
+CLIPPED = {"clip_norm": 1.0}
+PLAN = {
+    "mnist-maxout": Grid("mnist-maxout", MNIST, 2, (0.0025, 0.005, 0.01)),
+    "mnist-fitnet-limited": Grid("mnist-fitnet", MNIST, 1, (0.01, 0.03, 0.09), LIMITED),
+    "mnist-fitnet-clipped": Grid("mnist-fitnet", MNIST, 1, (0.01, 0.03, 0.09), CLIPPED),
+    "maxout-teacher-half": Grid("maxout-teacher-half", CIFAR_10, 1, (0.0025, 0.005, 0.01, 0.02)),
+    "fitnet-a-clipped": Grid("fitnet-a", CIFAR_10, 1, (0.01, 0.03), CLIPPED),
+    "maxout-teacher-half-clipped": Grid("maxout-teacher-half", CIFAR_10, 1, (0.02, 0.06), CLIPPED),
 }
-"""Network: data, epochs, rates."""
 
 
-def spec_of(network: str, rate: float) -> RunSpec:
-    """The settings of a run: the recipe's, with the batches of the claims race-maxout and fitnets, and fewer epochs."""
-    data, epochs, _ = PLAN[network]
-    training = {"recipe": "quick", "batch_size": 100, "epochs": epochs, "learning_rate": rate, "threads": 1}
-    return spec_from_values({"seed": SEED, "network": {"name": network}, "data": data, "training": training})
-
-
-def path_of(network: str, rate: float) -> Path:
+def path_of(name: str, rate: float) -> Path:
     """The directory of a run."""
-    return RUNS / f"{network}-rate{rate:g}"
+    return RUNS / f"{name}-rate{rate:g}"
 
 
-def trained(network: str, rate: float) -> None:
+def trained(name: str, rate: float) -> None:
     """Train a network with a rate, or continue its run, unless it has ended."""
-    if described(network, rate)["run"] in {"finished", "diverged"}:
+    if described(name, rate)["run"] in {"finished", "diverged"}:
         return
     with suppress(DivergenceError):
-        train(spec_of(network, rate), path_of(network, rate), resume=True)
+        train(PLAN[name].spec(rate), path_of(name, rate), resume=True)
 
 
-def described(network: str, rate: float) -> dict[str, Any]:
+def described(name: str, rate: float) -> dict[str, Any]:
     """How a run ended."""
-    path = path_of(network, rate)
+    path = path_of(name, rate)
     if not path.is_dir():
         return {"rate": rate, "run": "not made"}
     run = RunDirectory.open(path)
@@ -60,7 +80,7 @@ def described(network: str, rate: float) -> dict[str, Any]:
         return {"rate": rate, "run": "diverged" if run.has_diverged else "unfinished"}
     last = run.read_history()[-1]
     figures = {"validation_accuracy": last.validation_accuracy, "validation_loss": last.validation_loss, "training_loss": last.train_loss}
-    return {"rate": rate, "run": "finished"} | {name: None if value is None else round(value, 5) for name, value in figures.items()}
+    return {"rate": rate, "run": "finished"} | {key: None if value is None else round(value, 5) for key, value in figures.items()}
 
 
 def main() -> None:
@@ -71,14 +91,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.data_root:
         os.environ["HIGHWAYNET_DATA"] = str(options.data_root)
-    for network in options.only:
-        for rate in PLAN[network][2]:
-            trained(network, rate)
-            print(network, described(network, rate), flush=True)
-    record = {
-        network: {"data": data, "epochs": epochs, "seed": SEED, "rates": [described(network, rate) for rate in rates]}
-        for network, (data, epochs, rates) in PLAN.items()
-    }
+    for name in options.only:
+        for rate in PLAN[name].rates:
+            trained(name, rate)
+            print(name, described(name, rate), flush=True)
+    record = {name: asdict(grid) | {"seed": SEED, "rates": [described(name, rate) for rate in grid.rates]} for name, grid in PLAN.items()}
     write_atomically(RECORD, json.dumps(record, indent=2) + "\n")
 
 

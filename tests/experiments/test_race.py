@@ -11,7 +11,7 @@ from highwaynet.experiments.claims import Run
 from highwaynet.experiments.evidence import Evidence, kept_of
 from highwaynet.experiments.keys import key_of, teacher_key
 from highwaynet.experiments.pool import Pool
-from highwaynet.experiments.race import METHODS, RACE_DENSE, best_of
+from highwaynet.experiments.race import METHODS, RACE_DENSE, RACE_MAXOUT, best_of
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import prepare, reproduce
 from highwaynet.experiments.runner import Standing, run_all
@@ -77,6 +77,15 @@ def test_rules(means: dict[str, float], expected: list[str], tmp_path: Path) -> 
     assert drawn(RACE_DENSE, evidence) == ["race-dense"]
     assert all(rule.seeds == 3 for rule in record.rules)
     assert len(record.rows) == 9
+
+
+def test_rows_of_a_race_in_which_only_the_best_rate_was_repeated(tmp_path: Path) -> None:
+    fakes = {"plain-rate0.01-101": fake(90.0, 91.0), "plain-rate0.03-101": DIVERGED, "plain-rate0.01-102": fake(92.0, 80.0)}
+    rows = {row.what: row.here for row in judge(RACE_MAXOUT, evidence_of(tmp_path, fakes)).rows}
+    assert rows == {
+        "thin network, backpropagation, 12,345 parameters, learning rate 0.01": "92.00 (91.00 ± 1.41) %",
+        "thin network, backpropagation, first seed, by learning rate": "0.01: 90.00 %, 0.03: diverged",
+    }
 
 
 def test_a_race_that_was_not_finished(tmp_path: Path) -> None:

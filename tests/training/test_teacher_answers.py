@@ -123,7 +123,7 @@ def test_a_run_is_interrupted_while_the_teacher_is_asked(teacher: RunDirectory, 
 
     class Hasty(Watcher):
         def note(self, sentence: str) -> None:
-            if "computing what the teacher answers" in sentence:
+            if "what is the same in every epoch" in sentence:
                 stop.request()
 
     stop = Interruption()

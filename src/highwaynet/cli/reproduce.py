@@ -31,7 +31,7 @@ def reproduce_command(
         Literal["smoke", "laptop", "paper"],
         typer.Option(help="smoke: a minute, on digits. laptop: what two cores do in an evening. paper: the original budget, for a GPU."),
     ] = "laptop",
-    seeds: Annotated[int | None, typer.Option(min=1, max=100, help="Seeds of each network; the default depends on the claim.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, max=100, help="Seeds of each network, with its best setting.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, records and figures.")] = OUT,
     reuse: Annotated[
         list[Path] | None, typer.Option(help="A folder with existing runs to use, for instance those of a study; repeatable.")
@@ -106,6 +106,8 @@ def _introduction(job: "Job") -> list[str]:
     lines.append(f"runs: {len(runs)}{there}{f' ({elsewhere} from --reuse)' if elsewhere else ''}")
     kinds = Counter((run.spec.network.title, run.spec.data.title, run.spec.training.epochs) for run in runs)
     lines += [f"  {count} × {network} on {data}, epochs: {epochs}" for (network, data, epochs), count in kinds.items()]
+    if any(run.first for run in runs):
+        lines.append("each setting is tried with the first seed; the best one on validation data is repeated with the other seeds")
     return [*lines, *(f"note: {note}" for note in [claim.notes.get(job.scale)] if note)]
 
 

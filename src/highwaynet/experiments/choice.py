@@ -59,11 +59,12 @@ class Choice:
         """Whether a run is made; None as long as its contest is not decided. Of equal values the first one wins."""
         if not (entries := self.entries(run)):
             return True
-        found = [self._found(entry) for entry in entries]
-        if None in found:
-            return None
-        best = max(range(len(entries)), key=lambda index: found[index] or 0.0)
-        return entries[best].label == run.first
+        found: list[float] = []
+        for entry in entries:
+            if (value := self._found(entry)) is None:
+                return None
+            found.append(value)
+        return entries[found.index(max(found))].label == run.first
 
     def counts(self, run: Run) -> bool:
         """Whether a run is made, as far as that is known: of a contest that is not decided, the first value stands for the winner."""

@@ -39,7 +39,7 @@ class PlanRecord(Spec):
     rules: tuple[RuleText, ...]
     """The rules by which it will be judged."""
     runs: dict[str, str]
-    """For each run, by label, a checksum of what it computes."""
+    """For each run that may be made, by label, a checksum of what it computes. Where a setting is chosen, not all of them are made."""
     there: tuple[str, ...]
     """Those that were made or begun before the rules were known, for another claim or purpose."""
     commit: str | None = None

@@ -177,8 +177,13 @@ def _rows(reported: Mapping[str, str]) -> Callable[["Evidence"], list[Row]]:
                 what = f"{title}{_size(runs)}, learning rate {rate:g}"
                 found.append(Row(what, reported.get(method, "not given"), _accuracies([tested(run) for run in runs])))
         for method, title in METHODS.items():
-            means = [f"{rate:g}: {statistics.fmean(map(tested, runs)):.2f}" for rate, runs in by_rate(evidence, method).items()]
-            if means:
+            groups = by_rate(evidence, method)
+            if len({len(runs) for runs in groups.values()}) > 1:  # only one rate was repeated with other seeds
+                firsts = [(rate, runs[0]) for rate, runs in groups.items()]
+                values = [f"{rate:g}: {f'{tested(run):.2f} %' if run.finished else 'diverged'}" for rate, run in firsts]
+                found.append(Row(f"{title}, first seed, by learning rate", "not given", ", ".join(values)))
+            elif groups:
+                means = [f"{rate:g}: {statistics.fmean(map(tested, runs)):.2f}" for rate, runs in groups.items()]
                 found.append(Row(f"{title}, means by learning rate", "not given", f"{', '.join(means)} %"))
         return found
 

@@ -40,7 +40,7 @@ from highwaynet.experiments.pool import RUNS, Pool, has_ended
 from highwaynet.experiments.runner import Standing, epochs_done, run_all
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import FolderLock
-from highwaynet.training.computing import knows_bfloat16
+from highwaynet.training.computing import choose_device, knows_bfloat16
 from highwaynet.training.suitability import SpecChecks
 
 FIGURES = "figures"
@@ -100,7 +100,10 @@ class Job:
         """The validation accuracy of a run, 0 if it diverged; None if it has not ended."""
         if has_ended(path := self._paths[run.label]):
             directory = RunDirectory(path)
-            return validation_accuracy(directory.read_history()) if directory.finished else 0.0
+            try:
+                return validation_accuracy(directory.read_history()) if directory.finished else 0.0
+            except InputError as error:
+                raise InputError(f"{error} ({_way_out(self, run)}, and the same command makes this run again)") from error
         if run.label in self.kept:
             kept, status = self.kept[run.label]
             return validation_accuracy(kept.read_history()) if status == "finished" else 0.0
@@ -155,12 +158,12 @@ def seconds_left(job: Job, workers: int, display: Display) -> float:
 def seconds_in_bfloat16(job: Job, workers: int, display: Display) -> float | None:
     """Estimate the same with convolutional networks in mixed bfloat16.
 
-    None if there are none in float32, infinity if the processor has no instructions for it.
+    None if there are none in float32, infinity if the processor that would train has no instructions for it.
     """
     left = in_bfloat16(job.left)
     if left == job.left:
         return None
-    return estimate(left, workers, display.note) if knows_bfloat16() else math.inf
+    return estimate(left, workers, display.note) if choose_device(None) != "cpu" or knows_bfloat16() else math.inf
 
 
 def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
@@ -240,7 +243,9 @@ def _collect(job: Job, display: Display) -> Evidence:
     """Analyse the trained networks, write what is kept of the runs to the claim's folder, and read it from there."""
     ended: dict[str, Ended] = {}
     for run in job.runs:
-        if not job.choice.made(run):
+        if (made := job.choice.made(run)) is None:
+            raise HighwayError(f"the setting of {run.label} is not chosen yet: the same command continues")
+        if not made:
             continue
         if run.label in job.kept and not job.pool.is_done(run):
             ended[run.label] = job.kept[run.label]
@@ -266,11 +271,12 @@ def _way_out(job: Job, run: Run) -> str:
 def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:
     """The record of a claim, without figures; it follows from evidence and plan only."""
     judge = evidence.scale != "smoke"
+    before = [label for label in plan.there if label in evidence]
     rules = []
     for rule, text in zip(claim.rules, rule_texts(claim), strict=True):
         outcome = rule.judge(evidence)
         verdict: Verdict = outcome.verdict if judge else "not judged"
-        fresh = verdict in JUDGED and text in plan.rules and not plan.there and plan.commit is not None
+        fresh = verdict in JUDGED and text in plan.rules and not before and plan.commit is not None
         rules.append(RuleRecord(**text.model_dump(), verdict=verdict, found=outcome.found, seeds=outcome.seeds, fresh=fresh))
     return ClaimRecord(
         claim=claim.name,
@@ -282,7 +288,7 @@ def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:
         rules=tuple(rules),
         rows=tuple(RowRecord(what=row.what, paper=row.paper, here=row.here) for row in claim.rows(evidence)),
         runs=tuple(RunRecord(label=run.label, status=run.status, epochs=len(run.history)) for run in evidence),
-        made_before=len(plan.there),
+        made_before=len(before),
         note=_note(claim, evidence),
         figures=(),
     )

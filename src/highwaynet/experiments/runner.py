@@ -149,11 +149,11 @@ def run_all(
 
 def _is_over(run: Run, path: Path, paths: dict[str, Path], failures: Failures, choice: Choice) -> bool:
     """Whether a run has ended, is given up, or is not made."""
-    if choice.made(run) is False:
-        return True
+    if any(paths.get(entry.label) in failures.final for entry in choice.entries(run)):
+        return True  # it cannot be known whether this run is made; the failure was reported
     try:
-        if failed := [entry.label for entry in choice.entries(run) if paths.get(entry.label) in failures.final and not has_ended(path)]:
-            failures.give_up(run.label, path, f"settings are chosen by {failed[0]}, which failed")
+        if choice.made(run) is False:
+            return True
         if run.spec.teacher is not None and Path(run.spec.teacher.run) in failures.final and not has_ended(path):
             failures.give_up(run.label, path, "that of its teacher failed")
         return path in failures.final or has_ended(path)
@@ -173,8 +173,8 @@ def _look(worker: _Worker, team: list[_Worker], failures: Failures) -> None:
         worker.dismiss()
         worker.wait()
     # If it has ended or is locked, another process was faster, and its run is used.
-    if reason and run and not has_ended(worker.path) and not is_locked(worker.path):
-        failures.add(run.label, worker.path, reason)
+    if run and not has_ended(worker.path) and not is_locked(worker.path):
+        failures.add(run.label, worker.path, reason or "its first stage, with hints, diverged")
 
 
 def _begin(waiting: Places, team: list[_Worker], workers: int) -> None:
@@ -197,11 +197,13 @@ def _begin(waiting: Places, team: list[_Worker], workers: int) -> None:
 
 
 def _standing(planned: Places, waiting: Places, team: list[_Worker], failures: Failures, choice: Choice) -> Standing:
-    planned, waiting = ([(run, path) for run, path in places if choice.counts(run)] for places in (planned, waiting))
     failed = sum(path in failures.final for _, path in planned)
+    planned, waiting = (
+        [(run, path) for run, path in places if path not in failures.final and choice.counts(run)] for places in (planned, waiting)
+    )
     busy = [(worker.run, worker.path) for worker in team if worker.run]
     running = tuple((run.label, epochs_done(path), run.spec.training.epochs) for run, path in busy)
-    return Standing(len(planned) - len(waiting) - failed, len(planned), running)
+    return Standing(len(planned) - len(waiting), len(planned) + failed, running)
 
 
 def epochs_done(path: Path) -> int:

@@ -108,7 +108,7 @@ class Fitting:
             return
 
         def inputs() -> Iterator[Tensor]:
-            note(f"computing what the teacher answers to the {len(self.data.train):,} training samples, once")
+            note(f"computing once, for all {len(self.data.train):,} training samples, what is the same in every epoch")
             for batch in self.data.train.batches(EVALUATION_BATCH):
                 check()
                 yield self.computing.place(*batch)[0]
