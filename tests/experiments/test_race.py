@@ -152,6 +152,15 @@ def test_students_of_a_teacher_that_failed_are_given_up(tmp_path: Path) -> None:
         run_all([bad, pupil], Pool(tmp_path / "others"), 1, silent)
 
 
+def test_a_student_whose_first_stage_diverges_is_not_tried_for_ever(tmp_path: Path) -> None:
+    teacher, _ = pair()
+    section = {"run": key_of(teacher.spec), "hints": "2:2", "hint_epochs": 1, "hint_rate": 1e6}
+    network = {"name": "fc-plain", "depth": 4, "width": 12, "activation": "relu"}
+    wild = Run("student-1", run_spec(network, "digits", {"epochs": 2, "batch_size": 64}, 1, section), (), teacher)
+    with pytest.raises(HighwayError, match=r"the run student-1 failed: its first stage, with hints, diverged"):
+        run_all([teacher, wild], Pool(tmp_path), 1, silent)
+
+
 class Silent:
     """Follows a reproduction without a word."""
 
