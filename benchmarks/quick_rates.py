@@ -53,7 +53,6 @@ PLAN = {
     "mnist-fitnet-clipped": Grid("mnist-fitnet", MNIST, 1, (0.01, 0.03, 0.09), CLIPPED),
     "maxout-teacher-half": Grid("maxout-teacher-half", CIFAR_10, 1, (0.0025, 0.005, 0.01, 0.02)),
     "fitnet-a-clipped": Grid("fitnet-a", CIFAR_10, 1, (0.01, 0.03), CLIPPED),
-    "maxout-teacher-half-clipped": Grid("maxout-teacher-half", CIFAR_10, 1, (0.02, 0.06), CLIPPED),
 }
 
 
