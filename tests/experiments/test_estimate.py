@@ -80,6 +80,10 @@ def test_runs_of_a_kind_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert estimate(left, 9) == pytest.approx(1.15 * 2 * 30), "the longest run takes as long as it takes"
     assert estimate([], 2, said.append) == 0
     assert len(said) == 1
+    known: dict[str, float] = {}
+    asked.clear()
+    assert estimate(left, 1, said.append, known) == estimate(left, 1, said.append, known) == pytest.approx(1.15 * 2 * 60)
+    assert (asked, len(said)) == ([spec, other], 2), "what is known is not timed again"
     asked.clear()
     estimate([(run, 1) for run in CLAIMS["initialisation"].plan("laptop", None)], 1)
     assert len(asked) == 3, "activations cost time, weights at the start do not"

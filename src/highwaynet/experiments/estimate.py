@@ -73,14 +73,19 @@ def seconds_of(spec: RunSpec) -> tuple[float, int]:
     return clock.seconds, math.ceil(clock.samples / spec.training.batch_size)
 
 
-def estimate(left: list[tuple[Run, int]], workers: int, tell: Callable[[str], None] = lambda sentence: None) -> float:
+def estimate(
+    left: list[tuple[Run, int]],
+    workers: int,
+    tell: Callable[[str], None] = lambda sentence: None,
+    known: dict[str, float] | None = None,
+) -> float:
     """Estimate the seconds until all runs are done, given the epochs left of each, with `workers` runs at a time.
 
-    Runs that differ only in settings without effect on the time are timed once.
+    Runs that differ only in settings without effect on the time are timed once, also those of an earlier call with the same `known`.
     """
-    known: dict[str, float] = {}
+    known = {} if known is None else known
     costs = []
-    if left:
+    if left and not known:
         tell("timing a few steps of each kind of network")
 
     def of_epoch(spec: RunSpec) -> float:

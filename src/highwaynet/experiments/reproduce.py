@@ -88,6 +88,11 @@ class Job:
         return self.pool.is_done(run) or run.label in self.kept
 
     @cached_property
+    def times(self) -> dict[str, float]:
+        """How long an epoch of each kind of network takes here, as far as it was timed."""
+        return {}
+
+    @cached_property
     def choice(self) -> Choice:
         """Which runs are made, as far as those that have ended decide it."""
         return Choice(self.runs, self._accuracy)
@@ -152,7 +157,7 @@ def check_data(job: Job) -> None:
 
 def seconds_left(job: Job, workers: int, display: Display) -> float:
     """Estimate how many seconds the remaining runs will take."""
-    return estimate(job.left, workers, display.note)
+    return estimate(job.left, workers, display.note, job.times)
 
 
 def seconds_in_bfloat16(job: Job, workers: int, display: Display) -> float | None:
@@ -163,7 +168,7 @@ def seconds_in_bfloat16(job: Job, workers: int, display: Display) -> float | Non
     left = in_bfloat16(job.left)
     if left == job.left:
         return None
-    return estimate(left, workers, display.note) if choose_device(None) != "cpu" or knows_bfloat16() else math.inf
+    return estimate(left, workers, display.note, job.times) if choose_device(None) != "cpu" or knows_bfloat16() else math.inf
 
 
 def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
