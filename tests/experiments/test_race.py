@@ -14,7 +14,7 @@ from highwaynet.experiments.pool import Pool
 from highwaynet.experiments.race import METHODS, RACE_DENSE, RACE_MAXOUT, best_of
 from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.reproduce import prepare, reproduce
-from highwaynet.experiments.runner import Standing, run_all
+from highwaynet.experiments.runner import Standing, epochs_done, hint_epochs, run_all
 from highwaynet.experiments.specs import run_spec
 from highwaynet.experiments.thin_maxout import THIN_MAXOUT
 from highwaynet.runs.directory import RunDirectory
@@ -122,6 +122,8 @@ def test_a_student_waits_for_its_teacher_and_is_found_again(tmp_path: Path) -> N
     run_all([student, teacher], pool, 2, silent)  # the student comes first in the list
     run = RunDirectory.open(pool.path_of(student))
     assert run.finished
+    assert epochs_done(run.path) == hint_epochs(student.spec) + student.spec.training.epochs == 2, "both stages count"
+    assert (epochs_done(pool.path_of(teacher)), hint_epochs(teacher.spec)) == (1, 0)
     assert key_of(run.read_spec()) == key_of(student.spec), "the key does not depend on where the teacher is"
     shutil.move(tmp_path / "runs", tmp_path / "moved")
     assert hints_path(run.path).name in {path.name for path in (tmp_path / "moved").iterdir()}

@@ -13,7 +13,6 @@ import torch
 from highwaynet.data.record import DataRecord
 from highwaynet.experiments.claims import Run
 from highwaynet.runs.spec import RunSpec, with_training
-from highwaynet.runs.stages import first_stage
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.loop import train
 from highwaynet.training.watcher import Watcher
@@ -79,7 +78,7 @@ def estimate(
     tell: Callable[[str], None] = lambda sentence: None,
     known: dict[str, float] | None = None,
 ) -> float:
-    """Estimate the seconds until all runs are done, given the epochs left of each, with `workers` runs at a time.
+    """Estimate the seconds until all runs are done, given the epochs left of each (of both stages), with `workers` runs at a time.
 
     Runs that differ only in settings without effect on the time are timed once, also those of an earlier call with the same `known`.
     """
@@ -96,13 +95,13 @@ def estimate(
         return known[kind]
 
     for run, epochs in left:
-        early = _hint_epochs(run.spec)
-        seconds = (epochs + early) * of_epoch(run.spec.model_copy(update={"teacher": None}))
+        seconds = epochs * of_epoch(run.spec.model_copy(update={"teacher": None}))
         if run.teacher:
             training = run.spec.training
             augmented = training.crop or training.mirror or training.rotate
+            stages = 1 + (epochs > run.spec.training.epochs)
             # Without augmentation the teacher is asked once in each stage.
-            seconds += FORWARD * of_epoch(run.teacher.spec) * (epochs + early if augmented else 1 + bool(early))
+            seconds += FORWARD * of_epoch(run.teacher.spec) * (epochs if augmented else stages)
         costs.append(BESIDE * seconds)
     return max(sum(costs) / max(1, workers), max(costs, default=0.0))
 
@@ -116,11 +115,6 @@ def _in_bfloat16(run: Run) -> Run:
     convolutional = run.spec.network.preset.family == "convolutional"
     spec = with_training(run.spec, precision="bfloat16") if convolutional else run.spec
     return replace(run, spec=spec, teacher=_in_bfloat16(run.teacher) if run.teacher else None)
-
-
-def _hint_epochs(spec: RunSpec) -> int:
-    """The epochs of the first stage of a run with hints."""
-    return int(first_stage(spec)["epochs"]) if spec.teacher is not None and spec.teacher.in_two_stages else 0
 
 
 def _kind(spec: RunSpec) -> str:

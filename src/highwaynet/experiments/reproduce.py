@@ -37,7 +37,7 @@ from highwaynet.experiments.keeping import Ended, Keeper, kept_before, kept_now
 from highwaynet.experiments.kept_runs import read_runs, write_runs
 from highwaynet.experiments.keys import key_of
 from highwaynet.experiments.pool import RUNS, Pool, has_ended
-from highwaynet.experiments.runner import Standing, epochs_done, run_all
+from highwaynet.experiments.runner import Standing, epochs_done, hint_epochs, run_all
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import FolderLock
 from highwaynet.training.computing import choose_device, knows_bfloat16
@@ -130,7 +130,7 @@ class Job:
     def left(self) -> list[tuple[Run, int]]:
         """The runs that are to be made when this is first read, as far as that is known, with their remaining epochs."""
         runs = [run for run in self.needed if self.choice.counts(run) and not self.pool.is_done(run)]
-        return [(run, run.spec.training.epochs - epochs_done(self.pool.path_of(run))) for run in runs]
+        return [(run, run.spec.training.epochs + hint_epochs(run.spec) - epochs_done(self._paths[run.label])) for run in runs]
 
 
 def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path], *, need_data: bool = True) -> Job:

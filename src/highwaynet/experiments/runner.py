@@ -17,6 +17,8 @@ from highwaynet.experiments.claims import Run
 from highwaynet.experiments.pool import Pool, has_ended
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import is_locked
+from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.stages import first_stage, hints_path
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.workers import dismiss, start_worker, tell, why_it_ended
 
@@ -57,7 +59,7 @@ class Standing:
     done: int
     runs: int
     running: tuple[tuple[str, int, int], ...]
-    """Label, finished epochs, and total epochs of each run in progress."""
+    """Label, finished epochs, and total epochs of each run in progress; with hints, those of both stages."""
 
 
 def _nothing(sentence: str) -> None:
@@ -202,12 +204,19 @@ def _standing(planned: Places, waiting: Places, team: list[_Worker], failures: F
         [(run, path) for run, path in places if path not in failures.final and choice.counts(run)] for places in (planned, waiting)
     )
     busy = [(worker.run, worker.path) for worker in team if worker.run]
-    running = tuple((run.label, epochs_done(path), run.spec.training.epochs) for run, path in busy)
+    running = tuple((run.label, epochs_done(path), run.spec.training.epochs + hint_epochs(run.spec)) for run, path in busy)
     return Standing(len(planned) - len(waiting), len(planned) + failed, running)
 
 
 def epochs_done(path: Path) -> int:
-    """Return the number of epochs that a run has finished; 0 if its history is damaged."""
-    with suppress(HighwayError):
-        return RunDirectory(path).epochs_written
-    return 0
+    """Return the number of epochs that a run has finished, also in its first stage; damaged histories count as empty."""
+    done = 0
+    for place in (hints_path(path), path):
+        with suppress(HighwayError):
+            done += RunDirectory(place).epochs_written
+    return done
+
+
+def hint_epochs(spec: RunSpec) -> int:
+    """The epochs of the first stage of a run with hints; 0 for other runs."""
+    return int(first_stage(spec)["epochs"]) if spec.teacher is not None and spec.teacher.in_two_stages else 0
