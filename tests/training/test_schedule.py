@@ -1,13 +1,18 @@
 """Schedules by hand-computed values."""
 
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from highwaynet import TrainingSpec
+from highwaynet import TrainingSpec, Watcher
 from highwaynet.base.errors import InputError
 from highwaynet.base.specs import validated
-from highwaynet.training.schedule import learning_rate
+from highwaynet.runs.spec import with_training
+from highwaynet.training.loop import train
+from highwaynet.training.schedule import learning_rate, never_reached
+from support import small_spec
 
 
 def rates(steps: int, per_epoch: int = 1, **values: object) -> list[float]:
@@ -76,3 +81,37 @@ def test_what_cannot_be_is_refused_in_a_sentence(values: dict[str, object], sent
     with pytest.raises(InputError) as error:
         validated(TrainingSpec, values)
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"milestones": (0.5, 0.9)}, None),
+        ({"milestones": (1, 99)}, None),
+        ({"milestones": (0.5, 100, 250)}, "100, 250 are never reached, because the run ends after 100 steps;"),
+        ({"milestones": (9,), "schedule_in": "epochs"}, None),
+        ({"milestones": (10,), "schedule_in": "epochs"}, "10 is never reached, because the run ends after 10 epochs;"),
+        ({"schedule": "exponential"}, None),
+    ],
+)
+def test_milestones_after_the_end_are_named(settings: dict[str, Any], sentence: str | None) -> None:
+    spec = TrainingSpec(**{"schedule": "multi-step"} | settings)
+    note = never_reached(spec, 100, 10)
+    assert (note is None) == (sentence is None)
+    assert (sentence or "") in (note or "")
+    # What it says: the rate does not fall any more.
+    late = [place for place in spec.milestones or () if place >= (10 if spec.schedule_in == "epochs" else 100)]
+    rest = spec.model_copy(update={"milestones": tuple(place for place in spec.milestones or () if place not in late)})
+    assert [learning_rate(spec, step, 100, 10) for step in range(100)] == [learning_rate(rest, step, 100, 10) for step in range(100)]
+
+
+def test_a_run_says_which_milestones_it_does_not_reach(tmp_path: Path) -> None:
+    notes: list[str] = []
+
+    class Listener(Watcher):
+        def note(self, sentence: str) -> None:
+            notes.append(sentence)
+
+    spec = small_spec()
+    train(with_training(spec, schedule="multi-step", milestones=(5000,), epochs=1), tmp_path / "run", watcher=Listener())
+    assert any(note.startswith("training.milestones: 5000 is never reached, because the run ends after 21 steps") for note in notes)

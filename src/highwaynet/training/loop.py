@@ -26,6 +26,7 @@ from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.objective import Objective
 from highwaynet.training.optimiser import set_learning_rate
 from highwaynet.training.saving import clear
+from highwaynet.training.schedule import never_reached
 from highwaynet.training.setup import Given, SetUp, set_up
 from highwaynet.training.tensorboard import TensorBoardLog
 from highwaynet.training.watcher import Watcher, Watchers
@@ -143,8 +144,9 @@ def fit(fitting: Fitting, care: Care, watcher: Watcher, interruption: Interrupti
     if fitting.job.resumes:
         care.take_up()
     watcher.started(state.record, state.epoch, state.step)
-    if note := slow_precision(training):
-        watcher.note(note)
+    for note in (slow_precision(training), never_reached(training, fitting.steps, fitting.steps_per_epoch)):
+        if note:
+            watcher.note(note)
     if not fitting.job.resumes and fitting.objective.judges_outputs and (note := skewed_classes(fitting.data.train, training)):
         watcher.note(note)
     interruption.armed = True

@@ -24,6 +24,23 @@ def learning_rate(spec: TrainingSpec, step: int, steps: int, steps_per_epoch: in
     return spec.learning_rate * _factor(spec, step, steps, rising)
 
 
+def never_reached(spec: TrainingSpec, steps: int, steps_per_epoch: int = 1) -> str | None:
+    """Return a sentence about milestones after the end of a run of `steps`; None if there are none.
+
+    >>> never_reached(TrainingSpec(schedule="multi-step", milestones=(0.5, 80), schedule_in="epochs"), 300, 10)
+    'training.milestones: 80 is never reached, because the run ends after 30 epochs; numbers below 1 are shares of the run'
+    """
+    end = math.ceil(steps / steps_per_epoch) if spec.schedule_in == "epochs" else steps
+    late = [f"{place:g}" for place in spec.milestones or () if place >= max(end, 1)]
+    if not late:
+        return None
+    verb = "is" if len(late) == 1 else "are"
+    return (
+        f"training.milestones: {', '.join(late)} {verb} never reached, because the run ends after {end} {spec.schedule_in}; "
+        "numbers below 1 are shares of the run"
+    )
+
+
 def _factor(spec: TrainingSpec, position: int, positions: int, rising: float) -> float:
     if spec.schedule == "multi-step":
         milestones = (round(place * positions) if place < 1 else place for place in spec.milestones or ())
