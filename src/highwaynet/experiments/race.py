@@ -256,7 +256,7 @@ def race(
         notes,
         source="the papers",
         seen=seen,
-        short=f"one stage instead of two ({kind})",
+        short=f"1 stage, not 2 ({kind})",
         headline=_headline,
     )
 
