@@ -1,15 +1,17 @@
 """Recipes: each fits its networks, fills in what is left out, keeps its shape in a shorter budget, and is refused elsewhere."""
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from highwaynet import DataSpec, NetworkSpec, RunSpec, TrainingSpec
 from highwaynet.base.errors import InputError
+from highwaynet.cli.overrides import gather_spec
 from highwaynet.networks.presets import PRESETS
 from highwaynet.runs.optimisers import OPTIMISERS, OptimiserName
 from highwaynet.runs.recipes import recipes_of
-from highwaynet.runs.spec import parse_toml, spec_from_values
+from highwaynet.runs.spec import parse_spec, parse_toml, spec_from_values
 from highwaynet.training.schedule import learning_rate
 
 PAIRS = [(network, recipe) for network in PRESETS for recipe in recipes_of(network)]
@@ -145,6 +147,23 @@ def test_a_recipe_that_does_not_fit_is_refused(network: str, recipe: str, senten
     with pytest.raises(InputError) as error:
         run(network, recipe=recipe)
     assert sentence in str(error.value)
+
+
+def test_a_setting_of_a_recipe_can_be_switched_off_and_stays_off(tmp_path: Path) -> None:
+    assert run("fitnet-a").training.clip_norm == 1.0
+    spec = run("fitnet-a", clip_norm=None)
+    assert spec.training.clip_norm is None
+    path = tmp_path / "spec.toml"
+    path.write_text(spec.to_toml())
+    assert spec_from_values(parse_spec(spec.to_toml(), path)) == gather_spec(path, {}, []) == spec
+    assert RunSpec.model_validate(spec.model_dump()) == spec
+    # A file of the user's own is not complete: the recipe fills it in.
+    assert spec_from_values(parse_spec('[network]\nname = "fitnet-a"\n[data]\nname = "cifar-10"\n', path)).training.clip_norm == 1.0
+    # Another recipe brings its own settings; other changes do not bring back what is off.
+    other = gather_spec(path, {"training.recipe": "released", "network.variant": "released"}, []).training
+    assert (other.max_kernel_norm, other.patience, other.clip_norm) == (0.9, 100, None)
+    longer = gather_spec(path, {"training.epochs": "3"}, []).training
+    assert (longer.epochs, longer.clip_norm) == (3, None)
 
 
 def test_the_fitnets_recipe_has_the_numbers_of_their_files() -> None:

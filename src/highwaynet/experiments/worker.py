@@ -9,8 +9,7 @@ import warnings
 from pathlib import Path
 
 from highwaynet.base.errors import HighwayError
-from highwaynet.base.parsing import parse_toml
-from highwaynet.runs.spec import spec_from_values
+from highwaynet.runs.spec import parse_spec, spec_from_values
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.interruption import InterruptedRunError, Interruption
 from highwaynet.training.loop import train
@@ -20,7 +19,7 @@ from highwaynet.training.workers import Orders
 def _train(job: dict[str, str], stop: Interruption) -> str:
     """Train a run until it finishes or diverges; return the error message, empty if there is none."""
     try:
-        train(spec_from_values(parse_toml(job["spec"], Path("the run"))), job["path"], resume=True, interruption=stop)
+        train(spec_from_values(parse_spec(job["spec"], Path("the run"))), job["path"], resume=True, interruption=stop)
     except DivergenceError:
         return ""
     except InterruptedRunError:

@@ -7,12 +7,11 @@ from pydantic import BaseModel
 
 from highwaynet.base.errors import InputError
 from highwaynet.base.files import decoded, read_bytes
-from highwaynet.base.parsing import parse_toml
 from highwaynet.runs.directory import ANALYSIS, RunDirectory
 from highwaynet.runs.history import HISTORY, complete_lines, parse_history
 from highwaynet.runs.record_files import RecordT, pack_record, records_in, unpack_record
 from highwaynet.runs.run_records import EpochRecord
-from highwaynet.runs.spec import SPEC, RunSpec, spec_from_values
+from highwaynet.runs.spec import SPEC, RunSpec, parse_spec, spec_from_values
 
 
 class KeptRun:
@@ -49,7 +48,7 @@ class KeptRun:
         path = self.place / SPEC
         if SPEC not in self.files:
             raise InputError(f"{self.place} has no {SPEC}: run `highway reproduce` again")
-        return spec_from_values(parse_toml(decoded(self.files[SPEC], path), path), path)
+        return spec_from_values(parse_spec(decoded(self.files[SPEC], path), path), path)
 
     def read_history(self) -> list[EpochRecord]:
         """Read the epochs, in order; empty if the run diverged in the first one."""

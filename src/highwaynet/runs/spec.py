@@ -62,6 +62,12 @@ class StartSpec(Spec):
         return self
 
 
+OPTIONAL = tuple(
+    name for name, field in TrainingSpec.model_fields.items() if field.default is None and name not in {"recipe", "learning_rate"}
+)
+"""Training settings that may be None, also if the recipe has a value."""
+
+
 class RunSpec(Spec):
     """All settings of a run: the same spec gives the same history, bit for bit.
 
@@ -165,7 +171,7 @@ class RunSpec(Spec):
                 values = values | {"teacher": recipe.teacher | {key: value for key, value in own.items() if value is not None}}
             if recipe.preprocessing and data.get("preprocessing") is None:
                 values = values | {"data": data | {"preprocessing": recipe.preprocessing}}
-        return values | {"training": defaults | {key: value for key, value in training.items() if value is not None}}
+        return values | {"training": defaults | {key: value for key, value in training.items() if value is not None or key in OPTIONAL}}
 
     @model_validator(mode="after")
     def _check(self) -> "RunSpec":
@@ -245,7 +251,15 @@ def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
 
 def read_spec_values(path: Path) -> dict[str, Any]:
     """Read the values of a spec file without validating them, so that flags can change them."""
-    return parse_toml(read_text(path), path)
+    return parse_spec(read_text(path), path)
+
+
+def parse_spec(text: str, path: Path) -> dict[str, Any]:
+    """Return the values in the text of a spec file. In that of a run, which is complete, settings that are absent are None."""
+    values = parse_toml(text, path)
+    if "schema_version" in values and isinstance(training := values.get("training"), dict):
+        values["training"] = dict.fromkeys(OPTIONAL) | training
+    return values
 
 
 def spec_from_values(values: dict[str, Any], source: Path | None = None) -> RunSpec:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
-from highwaynet.base.parsing import parse_toml
 from highwaynet.data.dataset import Dataset
 from highwaynet.data.load import load_dataset
 from highwaynet.data.memory import target_in
@@ -22,7 +21,7 @@ from highwaynet.runs.checkpoints import BEST, FINAL, START, STEP, STOP, decode
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.environment import describe_environment
 from highwaynet.runs.load import start_network
-from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, spec_from_values, with_training
+from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, parse_spec, spec_from_values, with_training
 from highwaynet.runs.stored_data import pack_preparation, unpack_preparation
 from highwaynet.training.computing import check_computing, choose_device
 from highwaynet.training.distillation import distilled, with_teacher
@@ -86,7 +85,7 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     if world.recall(str(path)) is not None:  # torchrun has restarted the processes; the first ones have already started this run
         overwrite, resume = False, True
     text = world.lead(lambda: _stored_spec(path, overwrite=overwrite, resume=resume)).decode()
-    stored = spec_from_values(parse_toml(text, path / SPEC), path / SPEC) if text else None
+    stored = spec_from_values(parse_spec(text, path / SPEC), path / SPEC) if text else None
     run = RunDirectory(path)
     spec = _completed(spec, stored, given, run)
     check_computing(spec.training)
