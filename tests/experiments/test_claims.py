@@ -28,7 +28,7 @@ from highwaynet.experiments.registry import CLAIMS
 from highwaynet.experiments.report_2016 import CHOSEN, places
 from highwaynet.experiments.specs import FIRST_SEED, runs_of_study
 from highwaynet.networks.description import describe
-from highwaynet.runs.spec import parse_toml, spec_from_values
+from highwaynet.runs.spec import parse_spec, parse_toml, spec_from_values
 from highwaynet.search.ready import ready_study
 
 ROOT = Path(__file__).parents[2]
@@ -126,7 +126,7 @@ def test_every_claim_can_be_planned_at_every_scale(claim: Claim, scale: Scale) -
     assert all(re.fullmatch(r"[a-z0-9.-]+", label) for label in labels), "they become names of folders"
     for run in runs[:50]:
         assert run.spec.training.threads == 1
-        assert spec_from_values(parse_toml(run.spec.to_toml(), None)) == run.spec, "what the worker reads is what was planned"
+        assert spec_from_values(parse_spec(run.spec.to_toml(), Path("the run"))) == run.spec, "what the worker reads is what was planned"
     data = {run.spec.data.name for run in runs}
     assert (data <= {"digits"}) if scale == "smoke" else data <= {"mnist", "cifar-10", "cifar-100"}
     assert len({rule.name for rule in claim.rules}) == len(claim.rules)

@@ -11,7 +11,7 @@ from highwaynet.cli.overrides import gather_spec
 from highwaynet.networks.presets import PRESETS
 from highwaynet.runs.optimisers import OPTIMISERS, OptimiserName
 from highwaynet.runs.recipes import recipes_of
-from highwaynet.runs.spec import parse_spec, parse_toml, spec_from_values
+from highwaynet.runs.spec import parse_spec, spec_from_values
 from highwaynet.training.schedule import learning_rate
 
 PAIRS = [(network, recipe) for network in PRESETS for recipe in recipes_of(network)]
@@ -38,7 +38,7 @@ class TestEveryRecipe:
 
     def test_it_comes_back_from_toml(self, network: str, recipe: str) -> None:
         spec = run(network, recipe=recipe)
-        assert spec_from_values(parse_toml(spec.to_toml(), None)) == spec  # type: ignore[arg-type]
+        assert spec_from_values(parse_spec(spec.to_toml(), Path("a run"))) == spec
 
     def test_a_shorter_budget_keeps_its_shape(self, network: str, recipe: str) -> None:
         whole, short = run(network, recipe=recipe), run(network, recipe=recipe, epochs=30)
