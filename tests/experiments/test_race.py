@@ -88,6 +88,24 @@ def test_rows_of_a_race_in_which_only_the_best_rate_was_repeated(tmp_path: Path)
     }
 
 
+def test_a_run_that_diverged_decides_nothing(tmp_path: Path) -> None:
+    fakes = {"teacher-104": fake(99.0, 99.0)}
+    for method in METHODS:
+        fakes |= {f"{method}-rate0.01-{seed}": fake(90.0, 91.0) for seed in (104, 105, 106)}
+    fakes["hinted-rate0.01-105"] = DIVERGED
+    record = judge(RACE_MAXOUT, evidence_of(tmp_path, fakes))
+    assert list(verdicts(record).values()) == ["not reached", "differs", "not reached", "not reached"]
+    assert found(record, "one stage is enough") == "highway 90.00 %, hinted 60.00 %; 1 of 6 runs diverged"
+    assert found(record, "distillation helps") == "distilled 90.00 %, plain 90.00 %"
+    assert record.headline == "some runs diverged"
+    rows = {row.what: row.here for row in record.rows}
+    assert rows["thin network, hints and distillation, 12,345 parameters, learning rate 0.01"] == (
+        "90.00 (90.00 ± 0.00) %; 1 of 3 runs diverged"
+    )
+    # With all rates and all seeds it counts as 0 %, as it did when that race was run.
+    assert verdicts(judge(RACE_DENSE, evidence_of(tmp_path / "dense", fakes)))["one stage is enough"] == "reproduced"
+
+
 def test_a_race_that_was_not_finished(tmp_path: Path) -> None:
     evidence = evidence_of(tmp_path, {"teacher-101": fake(95, 95), "plain-rate0.04-101": fake(90, 90), "highway-rate0.04-101": DIVERGED})
     assert set(verdicts(judge(RACE_DENSE, evidence)).values()) == {"not run"}
