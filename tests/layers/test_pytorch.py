@@ -500,7 +500,8 @@ def test_optimisers(case: Case) -> None:
     makers = [
         lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9, foreach=True),
         lambda p: torch.optim.AdamW(p, lr=0.02, fused=True),
-        lambda p: torch.optim.LBFGS(p, lr=0.3, max_iter=4),
+        # Without a line search its loss need not fall, least of all at the kinks of ReLU.
+        lambda p: torch.optim.LBFGS(p, max_iter=4, line_search_fn="strong_wolfe"),
     ]
     for make in makers:
         module = copy.deepcopy(layer)
@@ -516,7 +517,7 @@ def test_optimisers(case: Case) -> None:
 
         for _ in range(6):
             optimiser.step(closure)
-        assert losses[-1] < losses[0]
+        assert F.mse_loss(module(x), target).item() < losses[0]
 
 
 @thing("Optimisers of matrices (Muon), with `matrix_parameters`")
