@@ -42,7 +42,7 @@ def compare(kind: str, activation: str, layers: int, rows: int, width: int, clos
     for name, mine, theirs, right in zip(("y", "gx", "gw", "gb"), ours, torchs, exact, strict=True):
         assert mine.shape == right.shape
         if right.isfinite().all() and right.norm() > 0:
-            # A few numbers may be rounded right by chance; with one row nothing is added up, and torch's errors are below a unit in the last
-            # place on some processors.
+            # A few numbers may be rounded right by chance. With one row nothing is added up, and on some processors torch's errors are then
+            # below a unit in the last place.
             lucky = 1e-5 if right.numel() < 100 else 1.2e-7 if rows == 1 else 6e-8
             assert error(mine, right) <= 4 * max(error(theirs, right), lucky), (name, error(mine, right), error(theirs, right))
