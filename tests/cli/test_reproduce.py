@@ -11,7 +11,7 @@ import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -23,6 +23,7 @@ from highwaynet.cli.reproduce import NOT_JUDGED, _duration, reproduce_command
 from highwaynet.experiments import estimate, reproduce
 from highwaynet.experiments.claim_records import load_claim, load_plan
 from highwaynet.experiments.registry import CLAIMS
+from highwaynet.training.suitability import SpecChecks
 from holding import PATIENCE, Gate, wait_for
 from support import Highway
 
@@ -177,22 +178,35 @@ def test_plan_says_what_it_takes_and_writes_nothing(highway: Highway, tmp_path: 
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_plan_says_what_bfloat16_would_take(
+def test_plan_compares_the_number_formats(
     known: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reproduce, "knows_bfloat16", lambda: known)
     monkeypatch.setattr(estimate, "seconds_of", lambda spec: ({"float32": 60.0, "bfloat16": 30.0}[spec.training.precision], 10))
-    sentence = "with convolutional networks in mixed bfloat16, which this claim does not use, it would take about"
-    for name, convolutional in (("table2", True), ("thousand", False)):
-        ways: dict[str, Any] = {"scale": "smoke", "plan": True, "workers": 1, "out": tmp_path / "out"}
-        reproduce_command(name, **ways)
+    monkeypatch.setattr(SpecChecks, "check", lambda self, spec: None)
+    slow = "this processor has no instructions for bfloat16: --precision float32 is faster"
+
+    def plan(claim: str, scale: Literal["smoke", "laptop"], precision: Literal["float32", "bfloat16"] = "float32") -> tuple[str, Any]:
+        ways: dict[str, Any] = {"scale": scale, "plan": True, "workers": 1, "out": tmp_path / "out", "precision": precision}
+        reproduce_command(claim, **ways)
         output = capsys.readouterr().out
-        assert (sentence in output) == (known and convolutional)
-        assert ("mixed bfloat16 would not be faster" in output) == (convolutional and not known)
-        reproduce_command(name, as_json=True, **ways)
-        answer = json.loads(capsys.readouterr().out)
-        expected = pytest.approx(answer["seconds"] / 2) if known and convolutional else None
-        assert answer["seconds_in_bfloat16"] == expected
+        reproduce_command(claim, as_json=True, **ways)
+        return output, json.loads(capsys.readouterr().out)
+
+    output, answer = plan("table2", "laptop", "bfloat16")
+    assert "epochs: 100, bfloat16\n" in output
+    assert (slow in output) == (not known)
+    assert "with --precision float32, it would take about" in output
+    assert answer["seconds_by_precision"] == pytest.approx({"bfloat16": answer["seconds"], "float32": 2 * answer["seconds"]})
+    for scale in ("smoke", "laptop"):
+        output, answer = plan("table2", scale)
+        assert "bfloat16\n" not in output
+        assert ("with --precision bfloat16, it would take about" in output) == known
+        times = {"float32": answer["seconds"]} | ({"bfloat16": answer["seconds"] / 2} if known else {})
+        assert answer["seconds_by_precision"] == pytest.approx(times)
+    output, answer = plan("thousand", "smoke")
+    assert "--precision" not in output
+    assert answer["seconds_by_precision"] == {}
 
 
 def test_smoke_says_what_it_is(fig1: tuple[Path, str, str]) -> None:

@@ -1,6 +1,5 @@
 """`highway reproduce`: figures and tables of the paper, from runs on this machine."""
 
-import math
 import time
 from collections import Counter
 from itertools import product
@@ -16,8 +15,10 @@ from highwaynet.cli.output import Ongoing, console, print_json, print_table, usu
 
 if TYPE_CHECKING:
     from highwaynet.experiments.claim_records import ClaimRecord
+    from highwaynet.experiments.precision import Format
     from highwaynet.experiments.reproduce import Job
     from highwaynet.experiments.runner import Standing
+    from highwaynet.runs.spec import RunSpec
 
 OUT = Path("reproduce")
 NOT_JUDGED = "the rules are written for the networks and data of scale laptop; at scale smoke nothing is judged"
@@ -39,6 +40,10 @@ def reproduce_command(
     workers: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Runs at a time, with one thread each; by default one for each core.")
     ] = None,
+    precision: Annotated[
+        Literal["float32", "bfloat16"],
+        typer.Option(help="Number format in which convolutional networks are trained; bfloat16 is mixed precision."),
+    ] = "float32",
     plan: Annotated[bool, typer.Option("--plan", help="Only show what would be run, and how long it takes on this machine.")] = False,
     data_root: Annotated[Path | None, DATA_ROOT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -65,22 +70,22 @@ def reproduce_command(
     from highwaynet.cli.asking import need_figures
 
     need_figures()
-    from highwaynet.experiments.reproduce import check_data, prepare, reproduce, seconds_in_bfloat16, seconds_left
+    from highwaynet.experiments.reproduce import check_data, prepare, reproduce, seconds_by_format, seconds_left
     from highwaynet.training.interruption import InterruptedRunError, Interruption
 
     with Interruption(), _Display() as display:  # before and after the runs, signals end the program immediately
-        job = prepare(CLAIMS[name], scale, seeds, out, reuse or [], need_data=not plan)
+        job = prepare(CLAIMS[name], scale, seeds, out, reuse or [], precision, need_data=not plan)
         count = workers or usual_workers()
         if plan:
             if not as_json:
                 _show_plan(job)
             check_data(job)
             seconds = seconds_left(job, count, display)
-            faster = seconds_in_bfloat16(job, count, display)
+            by_format = seconds_by_format(job, count, display)
             if as_json:
-                _print_plan(job, seconds, faster, count)
+                _print_plan(job, seconds, by_format, count)
             else:
-                _show_time(job, seconds, faster, count)
+                _show_time(job, seconds, by_format, count)
             return
         for line in _introduction(job):
             display.note(line)
@@ -98,37 +103,48 @@ def reproduce_command(
 
 def _introduction(job: "Job") -> list[str]:
     """Describe what will be run, and how it differs from the paper."""
+    from highwaynet.experiments.precision import formats
+    from highwaynet.experiments.reproduce import slow_in_bfloat16
+
     claim, left = job.claim, len(job.left)
     runs = job.expected
     elsewhere = sum(job.pool.is_from_elsewhere(run) for run in runs)
     there = f", {len(runs) - left} of them already done" if left < len(runs) else ""
     lines = [f"{claim.name}, scale {job.scale}: {claim.title}"]
     lines.append(f"runs: {len(runs)}{there}{f' ({elsewhere} from --reuse)' if elsewhere else ''}")
-    kinds = Counter((run.spec.network.title, run.spec.data.title, run.spec.training.epochs) for run in runs)
-    lines += [f"  {count} × {network} on {data}, epochs: {epochs}" for (network, data, epochs), count in kinds.items()]
+    kinds = Counter((run.spec.network.title, run.spec.data.title, run.spec.training.epochs, _format(run.spec)) for run in runs)
+    lines += [f"  {count} × {network} on {data}, epochs: {epochs}{form}" for (network, data, epochs, form), count in kinds.items()]
+    if "bfloat16" in formats(runs) and slow_in_bfloat16():
+        lines.append("note: this processor has no instructions for bfloat16: --precision float32 is faster")
     if any(run.first for run in runs):
         lines.append("each setting is tried with the first seed; the best one on validation data is repeated with the other seeds")
     return [*lines, *(f"note: {note}" for note in [claim.notes.get(job.scale)] if note)]
+
+
+def _format(spec: "RunSpec") -> str:
+    precision = spec.training.precision
+    return "" if precision == "float32" else f", {precision}"
 
 
 def _time_needed(seconds: float, workers: int) -> str:
     return f"this takes about {_duration(seconds)} here with {workers} {'run' if workers == 1 else 'runs'} at a time"
 
 
-def _show_time(job: "Job", seconds: float, faster: float | None, workers: int) -> None:
-    """Print how long a claim takes, and how long it would with convolutional networks in mixed bfloat16."""
+def _show_time(job: "Job", seconds: float, by_format: dict["Format", float], workers: int) -> None:
+    """Print how long a claim takes, and how long it would with convolutional networks in the other number format."""
+    from highwaynet.experiments.precision import formats
+
     if not job.left:
         console.print("nothing is left to run")
         return
     console.print(_time_needed(seconds, workers), soft_wrap=True)
-    if faster == math.inf:
-        console.print("mixed bfloat16 would not be faster: this processor has no instructions for it", soft_wrap=True)
-    elif faster is not None:
-        way = "with convolutional networks in mixed bfloat16, which this claim does not use"
-        console.print(f"{way}, it would take about {_duration(faster)}", soft_wrap=True)
+    used = formats(run for run, _ in job.left)
+    for other, needed in by_format.items():
+        if other not in used:
+            console.print(f"with --precision {other}, it would take about {_duration(needed)}", soft_wrap=True)
 
 
-def _print_plan(job: "Job", seconds: float, faster: float | None, workers: int) -> None:
+def _print_plan(job: "Job", seconds: float, by_format: dict["Format", float], workers: int) -> None:
     from highwaynet.experiments.claim_records import rule_texts
 
     runs = [{"label": run.label, "epochs": run.spec.training.epochs, "done": job.is_done(run)} for run in job.expected]
@@ -141,7 +157,7 @@ def _print_plan(job: "Job", seconds: float, faster: float | None, workers: int) 
             "rules": rules,
             "judged": job.scale != "smoke",
             "seconds": seconds,
-            "seconds_in_bfloat16": None if faster == math.inf else faster,
+            "seconds_by_precision": by_format,
             "workers": workers,
         }
     )

@@ -5,7 +5,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -104,17 +103,6 @@ def estimate(
             seconds += FORWARD * of_epoch(run.teacher.spec) * (epochs if augmented else stages)
         costs.append(BESIDE * seconds)
     return max(sum(costs) / max(1, workers), max(costs, default=0.0))
-
-
-def in_bfloat16(left: list[tuple[Run, int]]) -> list[tuple[Run, int]]:
-    """Return the same runs, with convolutional networks in mixed bfloat16."""
-    return [(_in_bfloat16(run), epochs) for run, epochs in left]
-
-
-def _in_bfloat16(run: Run) -> Run:
-    convolutional = run.spec.network.preset.family == "convolutional"
-    spec = with_training(run.spec, precision="bfloat16") if convolutional else run.spec
-    return replace(run, spec=spec, teacher=_in_bfloat16(run.teacher) if run.teacher else None)
 
 
 def _kind(spec: RunSpec) -> str:

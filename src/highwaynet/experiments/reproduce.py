@@ -1,6 +1,5 @@
 """Reproducing a claim: plan, runs, analyses, verdict, figures. Existing results are reused."""
 
-import math
 import shutil
 import time
 from collections import Counter
@@ -30,16 +29,18 @@ from highwaynet.experiments.claim_records import (
     save,
 )
 from highwaynet.experiments.claims import Claim, Run, Scale, Verdict, overall
-from highwaynet.experiments.estimate import estimate, in_bfloat16
+from highwaynet.experiments.estimate import estimate
 from highwaynet.experiments.evidence import Evidence, RunEvidence, Status, needs_data
 from highwaynet.experiments.frozen import frozen_commit
 from highwaynet.experiments.keeping import Ended, Keeper, kept_before, kept_now
 from highwaynet.experiments.kept_runs import read_runs, write_runs
 from highwaynet.experiments.keys import key_of
 from highwaynet.experiments.pool import RUNS, Pool, has_ended
+from highwaynet.experiments.precision import FORMATS, Format, formats, in_format
 from highwaynet.experiments.runner import Standing, epochs_done, hint_epochs, run_all
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import FolderLock
+from highwaynet.runs.spec import RunSpec
 from highwaynet.training.computing import choose_device, knows_bfloat16
 from highwaynet.training.suitability import SpecChecks
 
@@ -133,9 +134,15 @@ class Job:
         return [(run, run.spec.training.epochs + hint_epochs(run.spec) - epochs_done(self._paths[run.label])) for run in runs]
 
 
-def prepare(claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path], *, need_data: bool = True) -> Job:
-    """Find out what is to be run; raises InputError if the claim is not run at this scale, or the data that it needs are missing."""
-    runs = claim.plan(scale, seeds)
+def prepare(
+    claim: Claim, scale: Scale, seeds: int | None, out: Path, reuse: list[Path], precision: Format = "float32", *, need_data: bool = True
+) -> Job:
+    """Find out what is to be run, with convolutional networks in a number format of choice.
+
+    Raises:
+        InputError: If the claim is not run at this scale, or the data that it needs are missing.
+    """
+    runs = in_format(claim.plan(scale, seeds), precision)
     if not runs:
         raise InputError(f"{claim.name} is not run at scale {scale}: {claim.notes.get(scale, 'choose another one with --scale')}")
     job = Job(claim, scale, runs, out, Pool(out / RUNS, reuse))
@@ -160,15 +167,21 @@ def seconds_left(job: Job, workers: int, display: Display) -> float:
     return estimate(job.left, workers, display.note, job.times)
 
 
-def seconds_in_bfloat16(job: Job, workers: int, display: Display) -> float | None:
-    """Estimate the same with convolutional networks in mixed bfloat16.
+def slow_in_bfloat16() -> bool:
+    """Whether the processor that would train has no instructions for bfloat16."""
+    return choose_device(None) == "cpu" and not knows_bfloat16()
 
-    None if there are none in float32, infinity if the processor that would train has no instructions for it.
+
+def seconds_by_format(job: Job, workers: int, display: Display) -> dict[Format, float]:
+    """Estimate the same with convolutional networks in float32 and in mixed bfloat16; empty if there are none left.
+
+    Mixed bfloat16 is missing if the claim does not use it and the processor that would train has no instructions for it.
     """
-    left = in_bfloat16(job.left)
-    if left == job.left:
-        return None
-    return estimate(left, workers, display.note, job.times) if choose_device(None) != "cpu" or knows_bfloat16() else math.inf
+    used = formats(run for run, _ in job.left)
+    compared = [wanted for wanted in FORMATS if used and (wanted == "float32" or wanted in used or not slow_in_bfloat16())]
+    epochs = [left for _, left in job.left]
+    runs = {wanted: in_format((run for run, _ in job.left), wanted) for wanted in compared}
+    return {wanted: estimate(list(zip(made, epochs, strict=True)), workers, display.note, job.times) for wanted, made in runs.items()}
 
 
 def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
@@ -301,12 +314,18 @@ def judged(claim: Claim, evidence: Evidence, plan: PlanRecord) -> ClaimRecord:
 
 def _note(claim: Claim, evidence: Evidence) -> str:
     """What differs from the paper; of runs with other settings than the claim has now, only how long they were."""
-    planned, run = ({key_of(one.spec.model_copy(update={"seed": 0})) for one in runs} for runs in (claim.plan(evidence.scale, 1), evidence))
-    if planned == run:
-        return claim.notes.get(evidence.scale, "")
+    made = {_without_seed(run.spec) for run in evidence}
+    for planned in (in_format(claim.plan(evidence.scale, 1), wanted) for wanted in FORMATS):
+        if made == {_without_seed(run.spec) for run in planned}:
+            mixed = ["Convolutional networks were trained in mixed bfloat16."] if "bfloat16" in formats(planned) else []
+            return " ".join([*filter(None, [claim.notes.get(evidence.scale)]), *mixed])
     kinds = Counter((one.spec.data.title, one.spec.training.epochs) for one in evidence)
     texts = [f"{count} of {epochs} epochs on {data}" for (data, epochs), count in kinds.items()]
     return f"runs of an earlier plan, with other settings than the claim has now: {', '.join(texts)}."
+
+
+def _without_seed(spec: RunSpec) -> str:
+    return key_of(spec.model_copy(update={"seed": 0}))
 
 
 def stored_evidence(folder: Path, record: ClaimRecord) -> Evidence:

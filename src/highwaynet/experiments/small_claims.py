@@ -10,7 +10,7 @@ from highwaynet.base.text import loss_text
 from highwaynet.experiments.choice import tried
 from highwaynet.experiments.claims import NOT_RUN, Claim, Outcome, Row, Rule, Run, Scale, decided, most, ratio, spread, times, with_seeds
 from highwaynet.experiments.race import HOW, best_of, mean_of, tested
-from highwaynet.experiments.specs import PRECISION, over_seeds, run_spec, seeds_at
+from highwaynet.experiments.specs import over_seeds, run_spec, seeds_at
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -197,7 +197,7 @@ TRAINS = 50.0
 
 def _supervision_plan(scale: Scale, seeds: int | None) -> tuple[Run, ...]:
     smoke = scale == "smoke"
-    training = {"recipe": "quick", "epochs": 2 if smoke else 10} | ({"precision": PRECISION} if scale == "laptop" else {})
+    training = {"recipe": "quick", "epochs": 2 if smoke else 10}
     data: dict[str, Any] = {"name": "digits"} if smoke else {"name": "mnist", "validation": 0.1}
 
     def run(label: str, rate: float, seed: int) -> Run:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from highwaynet.experiments.claims import NOT_RUN, Claim, Outcome, Row, Rule, Run, Scale, decided
-from highwaynet.experiments.specs import PRECISION, over_seeds, run_spec, seeds_at
+from highwaynet.experiments.specs import over_seeds, run_spec, seeds_at
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,7 +94,6 @@ def _planner(entries: Sequence[Entry]) -> Callable[[Scale, int | None], tuple[Ru
         for entry in entries:
             if scale in entry.plans:
                 usual, training = entry.plans[scale]
-                training = training | ({"precision": PRECISION} if scale == "laptop" else {})
                 data = "digits" if scale == "smoke" else entry.data
                 network = entry.network | entry.changes.get(scale, {})
                 runs += over_seeds(entry.label, network, data, training, seeds_at(scale, seeds or usual), ("evaluation",))
