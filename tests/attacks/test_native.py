@@ -54,6 +54,17 @@ def _recurrent_backward() -> list[Any]:
     return [*given, *gradients, torch.empty(native.recurrent_scratch(*given)), "tanh", [2], 1]
 
 
+def _convolution() -> list[Any]:
+    x, weight, bias = torch.randn(ROWS, 16, 1, 1), torch.randn(32, 16, 3, 3), torch.randn(32)
+    return [x, weight, bias, torch.empty(ROWS, 32, 1, 1), torch.empty(native.convolution_scratch(x, weight, False, 1)), 1]
+
+
+def _convolution_backward() -> list[Any]:
+    x, weight, bias, gy, *_ = _convolution()
+    gradients = [torch.empty_like(tensor) for tensor in (x, weight, bias)]
+    return [gy.normal_(), x, weight, *gradients, torch.empty(native.convolution_scratch(x, weight, True, 1)), 1]
+
+
 CALLS: dict[str, tuple[Callable[[], list[Any]], str, str]] = {  # arguments, their names, and those that are written
     "gate": (lambda: [X.clone(), torch.randn(ROWS, 2 * WIDTH), torch.empty(ROWS, WIDTH), "relu", 1], "x z y activation threads", "y"),
     "maxout": (lambda: [torch.randn(ROWS, 2 * WIDTH), torch.empty(ROWS, WIDTH), 2, 1], "z y pieces threads", "y"),
@@ -62,6 +73,8 @@ CALLS: dict[str, tuple[Callable[[], list[Any]], str, str]] = {  # arguments, the
         "gy z gz pieces threads",
         "gz",
     ),
+    "convolution": (_convolution, "x weight bias y scratch threads", "y scratch"),
+    "convolution_backward": (_convolution_backward, "gy x weight gx gw gb scratch threads", "gx gw gb scratch"),
     "gate_backward": (
         lambda: [torch.randn(ROWS, n * WIDTH) for n in (1, 1, 2, 1, 2)] + ["relu", 1],
         "gy x z gx gz activation threads",
@@ -174,7 +187,13 @@ def test_unknown_names_and_numbers_are_refused(function: str) -> None:
 
 @pytest.mark.parametrize(
     ("function", "missing"),
-    [("dense_stack", "h"), ("dense_stack_backward", "gb"), ("recurrent_backward", "gw"), ("recurrent_backward", "giw")],
+    [
+        ("convolution_backward", "gw"),
+        ("dense_stack", "h"),
+        ("dense_stack_backward", "gb"),
+        ("recurrent_backward", "gw"),
+        ("recurrent_backward", "giw"),
+    ],
 )
 def test_outputs_that_belong_together_are_given_together(function: str, missing: str) -> None:
     make, names, _ = CALLS[function]

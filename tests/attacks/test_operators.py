@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import highwaynet.kernels.convolution
 import highwaynet.kernels.dense_stack
 import highwaynet.kernels.gating
 import highwaynet.kernels.maxout
@@ -48,11 +49,20 @@ def _recurrent_backward() -> list[Any]:
     return [torch.randn(8, WIDTH), x, start, input_weight, weight, mask, counts, kept, *names]
 
 
+def _maps(channels: int) -> Tensor:
+    return torch.randn(ROWS, channels, 7, WIDTH).contiguous(memory_format=torch.channels_last)
+
+
 OPERATORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
     "gate": (lambda: [torch.randn(ROWS, WIDTH), torch.randn(ROWS, 2 * WIDTH), "relu"], "x z activation"),
     "gate_backward": (lambda: [*(torch.randn(ROWS, n * WIDTH) for n in (1, 1, 2)), "relu"], "gy x z activation"),
     "maxout": (lambda: [torch.randn(ROWS, 2 * WIDTH), 2], "z pieces"),
     "maxout_backward": (lambda: [torch.randn(ROWS, WIDTH), torch.randn(ROWS, 2 * WIDTH), 2], "gy z pieces"),
+    "convolution": (lambda: [_maps(16), torch.randn(32, 16, 3, 3), torch.randn(32)], "x weight bias"),
+    "convolution_backward": (
+        lambda: [_maps(32), _maps(16), torch.randn(32, 16, 3, 3), True, True, True],
+        "gy x weight for_x for_weight for_bias",
+    ),
     "dense_stack": (_stack, "x weight bias kind activation closed keep"),
     "dense_stack_backward": (_stack_backward, "gy weight kept kind activation closed"),
     "recurrent": (_recurrent, "x start input_weight weight bias mask counts activation closed keep"),
@@ -80,6 +90,7 @@ ALSO_RIGHT = {  # another batch, or the same with other numbers
     ("dense_stack", "x", "longer"),
     ("dense_stack", "x", "shorter"),
     ("dense_stack", "x", "empty"),
+    *(("convolution", "x", how) for how in ("longer", "shorter", "empty", "wider", "narrower")),
     *(("maxout", "z", how) for how in ("longer", "shorter", "empty", "without values", "bfloat16")),
 }
 

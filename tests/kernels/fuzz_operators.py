@@ -84,6 +84,20 @@ def maxout_case(draw: Draw) -> Case:
     return Case("maxout", {"z": z, "pieces": pieces}) if draw.chance(0.5) else Case("maxout_backward", {"gy": gy, "z": z, "pieces": pieces})
 
 
+def convolution_case(draw: Draw) -> Case:
+    samples, height, width = draw.size(most=5), draw.size(1, 17), draw.size(1, 17)
+    inputs, outputs = (16 * draw.random.choice((1, 1, 2, 3, 5)) for _ in range(2))
+    if draw.chance(0.05):  # enough for several threads
+        samples, inputs, outputs, height, width = 12, 32, 48, 17, 15
+    weight = draw.normal(outputs, inputs, 3, 3, scale=1 / (9 * inputs) ** 0.5)
+    x, gy, bias = draw.normal(samples, inputs, height, width), draw.normal(samples, outputs, height, width), draw.normal(outputs)
+    if draw.chance(0.5):
+        return Case("convolution", {"x": x, "weight": weight, "bias": bias if draw.chance(0.7) else None})
+    return Case(
+        "convolution_backward", {"gy": gy, "x": x, "weight": weight, "for_x": True, "for_weight": True, "for_bias": True, "_bias": bias}
+    )
+
+
 def stack_case(draw: Draw) -> Case:
     kind, layers, rows, width = draw.random.choice(KINDS), draw.random.choice((0, 1, 2, 3, 6)), draw.size(), draw.size()
     if draw.chance(0.1):  # other paths: products of the library, copied weights, several parts
@@ -148,6 +162,15 @@ def maxout_twin(z: Tensor, pieces: int) -> Tensor:
     return functools.reduce(torch.maximum, z.unflatten(1, (pieces, z.shape[1] // pieces)).unbind(1))
 
 
+def convolution_twin(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if x.dim() != 4 or weight.shape[2:] != (3, 3):
+        raise ValueError("x or weight has another shape")
+    if 0 in x.shape[2:]:  # torch refuses maps without pixels
+        y = x[:, :1] * weight.sum(dim=(1, 2, 3)).view(1, -1, 1, 1)
+        return y if bias is None else y + bias.view(-1, 1, 1)
+    return torch.nn.functional.conv2d(x, weight, bias, padding=1)
+
+
 def expected(case: Case) -> tuple[Tensor, ...]:
     """The operator's outputs, except for what it keeps; raises an error if the arguments do not fit."""
     from highwaynet.kernels.dense_stack import stack_in_torch
@@ -159,6 +182,9 @@ def expected(case: Case) -> tuple[Tensor, ...]:
         inputs, function = [a["x"], a["z"]], lambda x, z: gate_twin(x, z, a["activation"])
     elif case.operator.startswith("maxout"):
         inputs, function = [a["z"]], lambda z: maxout_twin(z, a["pieces"])
+    elif case.operator.startswith("convolution"):
+        bias = a.get("bias", a.get("_bias"))
+        inputs, function = [a["x"], a["weight"], *([] if bias is None else [bias])], lambda x, w, b=None: convolution_twin(x, w, b)
     elif case.operator.startswith("dense_stack"):
         inputs = [a.get("x", a.get("_x")), a["weight"], a.get("bias", a.get("_bias"))]
         function = lambda *t: stack_in_torch(*t, **names)  # noqa: E731
@@ -250,7 +276,8 @@ def run(case: Case, differentiate: bool) -> tuple[Tensor, ...]:
         found = found if isinstance(found, tuple) else (found,)
         return found if case.operator.endswith("_backward") else found[:1]
     differentiated = ("x", "z", "weight", "bias", "start", "input_weight")
-    leaves = [value.detach().requires_grad_() for name, value in case.arguments.items() if name in differentiated]
+    given = [value for name, value in case.arguments.items() if name in differentiated and value is not None]
+    leaves = [value.detach().requires_grad_() for value in given]
     y = operator(*leaves, *arguments[len(leaves) :])
     y = y[0] if isinstance(y, tuple) else y
     return (y.detach(), *torch.autograd.grad(y.sum(), leaves, materialize_grads=True))
@@ -258,7 +285,7 @@ def run(case: Case, differentiate: bool) -> tuple[Tensor, ...]:
 
 def drawn(draw: Draw) -> tuple[Case, str]:
     """A call, and the name of its wrong argument, if there is one."""
-    operator, arguments = draw.random.choice((gate_case, maxout_case, stack_case, recurrent_case))(draw)
+    operator, arguments = draw.random.choice((gate_case, maxout_case, convolution_case, stack_case, recurrent_case))(draw)
     if operator.startswith(("gate", "maxout")) and draw.chance(0.3):
         arguments = {name: value.bfloat16() if isinstance(value, Tensor) else value for name, value in arguments.items()}
     for name, value in arguments.items():
@@ -341,7 +368,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.module:
         load(options.module)
-    from highwaynet.kernels import dense_stack, gating, maxout, recurrent  # noqa: F401 (these register the operators)
+    from highwaynet.kernels import convolution, dense_stack, gating, maxout, recurrent  # noqa: F401 (these register the operators)
 
     end, counts, failures = time.monotonic() + 60 * options.minutes, dict[str, int](), 0
     number = options.first

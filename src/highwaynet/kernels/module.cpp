@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "arrays.h"
+#include "convolution.h"
 #include "dense_layer.h"
 #include "dense_stack.h"
 #include "gating.h"
@@ -32,6 +33,7 @@ struct InstructionSet {
   std::string name;
   const GatingKernels *gating;
   const MaxoutKernels *maxout;
+  const ConvolutionKernels *convolution;
   const DenseStackKernels *dense_stack;
   const DenseLayerKernels *dense_layer;
   const RecurrentKernels *recurrent;
@@ -45,10 +47,10 @@ std::vector<InstructionSet> runnable() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
-    sets.push_back({"avx512", &gating_avx512, &maxout_avx512, &dense_stack_avx512, &dense_layer_avx512, &recurrent_avx512});
-  if (avx2) sets.push_back({"avx2", &gating_avx2, &maxout_avx2, &dense_stack_avx2, &dense_layer_avx2, &recurrent_avx2});
+    sets.push_back({"avx512", &gating_avx512, &maxout_avx512, &convolution_avx512, &dense_stack_avx512, &dense_layer_avx512, &recurrent_avx512});
+  if (avx2) sets.push_back({"avx2", &gating_avx2, &maxout_avx2, &convolution_avx2, &dense_stack_avx2, &dense_layer_avx2, &recurrent_avx2});
 #endif
-  sets.push_back({"baseline", &gating_baseline, &maxout_baseline, &dense_stack_baseline, &dense_layer_baseline, &recurrent_baseline});
+  sets.push_back({"baseline", &gating_baseline, &maxout_baseline, &convolution_baseline, &dense_stack_baseline, &dense_layer_baseline, &recurrent_baseline});
   return sets;
 }
 
@@ -130,6 +132,7 @@ bool use_threads_of(const std::string &library) {
   return parallel_region != nullptr;
 }
 
+#include "convolution_calls.h"
 #include "layer_calls.h"
 #include "recurrent_calls.h"
 #include "stack_calls.h"
@@ -144,6 +147,10 @@ NB_MODULE(_native, m) {
   m.def("gate_backward", &gate_backward);
   m.def("maxout", &maxout);
   m.def("maxout_backward", &maxout_backward);
+  m.def("convolution_scratch", &convolution_scratch);
+  m.def("convolution", &convolution, arg("x"), arg("weight"), arg("bias").none(), arg("y"), arg("scratch"), arg("threads"));
+  m.def("convolution_backward", &convolution_backward, arg("gy"), arg("x"), arg("weight"), arg("gx").none(), arg("gw").none(),
+        arg("gb").none(), arg("scratch"), arg("threads"));
   m.def("activate", &activate);
   m.def("activation_gradient", &activation_gradient);
   m.def("cross_entropy", &cross_entropy);

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from highwaynet.kernels.convolution import can_convolve, convolution, is_faster
 from highwaynet.layers.checks import check_sizes
 
 Padding = int | Literal["same"]
@@ -69,4 +70,7 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: int = 1,
         if kernel % 2 == 0:  # one zero more on the far side
             padding, near = 0, (kernel - 1) // 2
             x = F.pad(x, (near, kernel - 1 - near, near, kernel - 1 - near))
-    return F.conv2d(channels_last(x), weight, bias, stride=stride, padding=padding)
+    x = channels_last(x)
+    if stride == padding == 1 and can_convolve(x, weight, bias) and is_faster(x):
+        return convolution(x, weight, bias)
+    return F.conv2d(x, weight, bias, stride=stride, padding=padding)
