@@ -1,12 +1,13 @@
-"""Speed of convolutional highway networks, compared with naive twins and with matrix products on the same machine.
+"""Speed of convolutional networks, compared with naive twins, with torch's convolutions, with mixed bfloat16, and with matrix products.
 
     python benchmarks/conv_speed.py
 
 A naive twin has the same layers and weights in the usual form: two `nn.Conv2d` per highway layer, `h * t + x * (1 - t)`, `amax` over the
-pieces of maxout, torch's default memory layout. Whole training steps (forward, loss, backward, SGD with Nesterov momentum) on one batch of
-100 with one thread alternate; the fastest counts. Each network runs in its own process: ours as `highway train` does, with freed memory
-kept (highwaynet.base.memory), the twin as in a plain script. The share of the speed of matrix products counts only the multiply-adds that
-`highway networks` shows, three times for a training step. Measure on an idle machine. Writes results/conv-speed.json.
+pieces of maxout, torch's default memory layout. Two other peers are our own network, with torch's operator for all convolutions, and in
+mixed bfloat16. Whole training steps (forward, loss, backward, SGD with Nesterov momentum) on a batch of 100 with one thread alternate; the
+fastest counts. Each peer runs in its own process: ours as `highway train` does, with freed memory kept (highwaynet.base.memory), the twin
+as in a plain script. The share of the speed of matrix products counts the multiply-adds that `highway networks` shows, three times for a
+training step; with fewer multiplications it may exceed 1. Measure on an idle machine. Writes results/conv-speed.json.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import torch.nn.functional as F
 from record import write_record
 from torch import Tensor, nn
 
+import highwaynet.layers.convolution
 from highwaynet import NetworkSpec, build_network
 from highwaynet.base.memory import keep_freed_memory
 from highwaynet.layers.conv_highway import ConvHighway
@@ -29,10 +31,11 @@ from highwaynet.layers.maxout import ConvMaxout
 from highwaynet.networks.convolutional import ConvNetwork
 from highwaynet.networks.description import describe
 
-NETWORKS = {"mnist-highway-16": 1.25, "highway-a": 1.3, "highway-b": None, "fitnet-a": None}
+NETWORKS = {"mnist-highway-16": 1.25, "mnist-highway-32": None, "highway-a": 1.3, "highway-b": None, "fitnet-a": None}
 """Each network with the ratio to reach."""
 PEAK_SHARE = 0.65
 BATCH, SIZE = 100, 2048
+PEERS = ("ours", "torch-convolutions", "bfloat16", "naive")
 
 
 class NaiveHighway(nn.Module):
@@ -85,13 +88,15 @@ def naive_twin(network: ConvNetwork) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def stepper(network: nn.Module, x: Tensor, targets: Tensor) -> Callable[[], float]:
-    """Return a function that makes a training step and returns its seconds."""
+def stepper(network: nn.Module, x: Tensor, targets: Tensor, *, mixed: bool) -> Callable[[], float]:
+    """Return a function that makes a training step, if `mixed` in mixed bfloat16, and returns its seconds."""
     optimiser = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9, nesterov=True, weight_decay=5e-4)
 
     def step() -> float:
         started = time.perf_counter()
-        loss = F.cross_entropy(network(x), targets)
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            outputs = network(x)
+        loss = F.cross_entropy(outputs.float(), targets)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -111,7 +116,7 @@ def built(name: str, who: str) -> nn.Module:
     """Build our network, or its twin after checking that both compute the same."""
     spec = NetworkSpec(name=name)
     ours = build_network(spec, spec.preset.made_for, 10, generator=torch.Generator().manual_seed(0))
-    if who == "ours" or not isinstance(ours, ConvNetwork):
+    if who != "naive" or not isinstance(ours, ConvNetwork):
         return ours
     theirs, x = naive_twin(ours), torch.randn(4, *spec.preset.made_for)
     torch.testing.assert_close(ours.eval()(x), theirs.eval()(x), atol=1e-4, rtol=1e-4)
@@ -121,10 +126,12 @@ def built(name: str, who: str) -> nn.Module:
 def work(name: str, who: str) -> None:
     """Run a worker process: make a step for each input line, and print its seconds."""
     torch.set_num_threads(1)
-    if who == "ours":
+    if who != "naive":
         keep_freed_memory()
+    if who == "torch-convolutions":
+        highwaynet.layers.convolution.is_faster = lambda x: False
     shape = NetworkSpec(name=name).preset.made_for
-    step = stepper(built(name, who).train(), torch.randn(BATCH, *shape), torch.arange(BATCH) % 10)
+    step = stepper(built(name, who).train(), torch.randn(BATCH, *shape), torch.arange(BATCH) % 10, mixed=who == "bfloat16")
     for _ in sys.stdin:
         print(step(), flush=True)
 
@@ -139,12 +146,12 @@ def steps_of(worker: "subprocess.Popen[str]") -> float:
 
 
 def measure(name: str, rounds: int) -> dict[str, float | str | None]:
-    """Measure the best times of both networks and of the matrix product, in turns."""
+    """Measure the best times of all peers and of the matrix product, in turns."""
     spec = NetworkSpec(name=name)
     shape = spec.preset.made_for
     workers = {
         who: subprocess.Popen([sys.executable, __file__, "--work", name, who], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for who in ("ours", "naive")
+        for who in PEERS
     }
     left, right = torch.randn(2, SIZE, SIZE)
     best = dict.fromkeys([*workers, "product"], float("inf"))
@@ -160,6 +167,8 @@ def measure(name: str, rounds: int) -> dict[str, float | str | None]:
     return {
         "network": name,
         "ours_ms": 1e3 * best["ours"],
+        "torch_convolutions_ms": 1e3 * best["torch-convolutions"],
+        "bfloat16_ms": 1e3 * best["bfloat16"],
         "naive_ms": 1e3 * best["naive"],
         "ratio": best["naive"] / best["ours"],
         "asked_ratio": NETWORKS[name],
@@ -184,11 +193,12 @@ def main() -> None:
     for name in NETWORKS:
         results.append(measure(name, options.rounds if name != "highway-b" else max(3, options.rounds // 4)))
         print(
-            f"{name}: {results[-1]['ours_ms']:.1f} ms per step, naive twin {results[-1]['naive_ms']:.1f} ms, "
+            f"{name}: {results[-1]['ours_ms']:.1f} ms per step, with torch's convolutions {results[-1]['torch_convolutions_ms']:.1f} ms, "
+            f"in bfloat16 {results[-1]['bfloat16_ms']:.1f} ms, naive twin {results[-1]['naive_ms']:.1f} ms, "
             f"ratio {results[-1]['ratio']:.2f}; "
             f"{results[-1]['gflops']:.0f} GFLOP/s, {results[-1]['share_of_product']:.0%} of the speed of a matrix product"
         )
-    what = f"training step of a batch of {BATCH} against the naive twin in default memory layout, one thread"
+    what = f"training step of a batch of {BATCH} with one thread; the naive twin has the default memory layout"
     write_record("conv-speed", f"conv_speed.py --rounds {options.rounds}", what=what, results=results)
 
 

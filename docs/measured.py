@@ -166,6 +166,15 @@ def wide() -> str:
     return table(["highway layers", "highwaynet", "naive", "merged", "× the better", "the same, AVX2 only"], rows)
 
 
+def conv() -> str:
+    """Training steps of convolutional networks, next to torch's convolutions, bfloat16 and naive twins."""
+    rows = []
+    for one in json.loads((RESULTS / "conv-speed.json").read_text())["results"]:
+        times = [f"{one[f'{peer}_ms']:.0f} ms" for peer in ("ours", "torch_convolutions", "bfloat16", "naive")]
+        rows.append([f"`{one['network']}`", *times, f"{one['ratio']:.1f}"])
+    return table(["network", "highwaynet", "PyTorch's convolutions", "the same, bfloat16", "naive", "× naive"], rows)
+
+
 def tables() -> str:
     """Scores and times of four models on eight tables."""
     record = json.loads((RESULTS / "tables.json").read_text())
@@ -250,6 +259,7 @@ TABLES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "layer-drop": ("SHRINKING.md", "layer-drop.json", layer_drop),
     "export-latency": ("EXPORT.md", "export-latency.json", export_latency),
     "wide": ("SPEED.md", "bench-wide.json", wide),
+    "conv": ("SPEED.md", "conv-speed.json", conv),
     "first-try": ("DATA.md", "first-try.json", first_try),
     "explore-speed": ("EXPLORE.md", "explore-speed.json", explore_speed),
     "parity": ("RECURRENT.md", "parity.json", parity),

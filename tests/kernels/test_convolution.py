@@ -56,6 +56,16 @@ def test_values_and_gradients_are_right(inputs: int, outputs: int, size: tuple[i
 
 
 @pytest.mark.usefixtures("_each_instruction_set")
+@pytest.mark.parametrize("channels", [16, 128])
+def test_rounding_errors_are_a_few_times_those_of_torch(channels: int) -> None:
+    x, weight, _, _ = drawn(4, channels, channels, 24, 24)
+    exact = in_torch(x.double(), weight.double(), None)
+    mine, torchs = ((function(x, weight, None).double() - exact).std() / exact.std() for function in (convolution, in_torch))
+    assert mine < 3e-6
+    assert mine < 12 * torchs
+
+
+@pytest.mark.usefixtures("_each_instruction_set")
 def test_whole_numbers_give_nearly_whole_results() -> None:
     x, weight, bias, gy = (tensor.mul(3).round() for tensor in drawn(2, 16, 32, 10, 11))
     for mine, right in zip(results(convolution, x, weight, bias, gy), results(in_torch, x, weight, bias, gy), strict=True):
