@@ -86,7 +86,7 @@ def maxout_case(draw: Draw) -> Case:
 
 def convolution_case(draw: Draw) -> Case:
     samples, height, width = draw.size(most=5), draw.size(1, 17), draw.size(1, 17)
-    inputs, outputs = (16 * draw.random.choice((1, 1, 2, 3, 5)) for _ in range(2))
+    inputs, outputs = (draw.random.choice((16, 16, 17, 24, 32, 47, 65, 80)) for _ in range(2))
     if draw.chance(0.05):  # enough for several threads
         samples, inputs, outputs, height, width = 12, 32, 48, 17, 15
     weight = draw.normal(outputs, inputs, 3, 3, scale=1 / (9 * inputs) ** 0.5)

@@ -5,6 +5,9 @@
 //
 // with the points 0, ±1, ±2 and ∞. The gradient of x is a convolution of gy with the weights turned by half a turn. A block of tiles is
 // transformed, multiplied and transformed back while it is in the cache. What a tile becomes depends on nothing but its inputs.
+//
+// Channels are computed a vector at a time. If their number is no multiple of the vector's, the last vector overlaps the one before, and what
+// belongs to both is computed twice. Scratch memory has a place of its own for each vector of output channels.
 
 #include "convolution.h"
 
@@ -20,7 +23,11 @@ constexpr int channel_rows = lanes > 8 ? 8 : 4;
 
 int64_t block_of(int64_t in, int64_t out) { return in + out <= 96 ? 48 : 24; }
 
-int64_t scratch_of(int64_t in, int64_t out) { return points * (block_of(in, out) * (in + out) + 2 * pad); }
+int64_t vectors(int64_t channels) { return (channels + lanes - 1) / lanes; }
+int64_t padded(int64_t channels) { return vectors(channels) * lanes; }
+int64_t start(int64_t vector, int64_t channels) { return vector * lanes + lanes <= channels ? vector * lanes : channels - lanes; }
+
+int64_t scratch_of(int64_t in, int64_t out) { return points * (block_of(in, out) * (padded(in) + padded(out)) + 2 * pad); }
 
 // ----- The transformations of six, four or three numbers
 
@@ -123,7 +130,8 @@ INLINE void transform_inputs(const Convolution &c, int64_t first, int64_t last, 
   for (int64_t number = first; number < last; ++number) {
     const Tile tile(c, number);
     float *const row = to + (number - first) * c.in;
-    for (int64_t channel = 0; channel < c.in; channel += lanes) {
+    for (int64_t vector = 0; vector < vectors(c.in); ++vector) {
+      const int64_t channel = start(vector, c.in);
       if (tile.inside) {
         inputs_to_points<true>(c, tile, channel, row + channel, stride);
       } else {
@@ -217,96 +225,106 @@ INLINE void multiply(const float *inputs, const float *weights, int64_t tiles, i
   for (; tile < tiles; ++tile) product<1, width, false>(inputs + tile * in, in, 1, weights, width * lanes, in, to + tile * out, out);
 }
 
+// Adds the products of `rows` input channels with all `out` output channels, summed over tiles.
+template <int rows>
+INLINE void add_products(const float *left, int64_t left_k, const float *right, int64_t out, int64_t tiles, float *to) {
+  int64_t column = 0;
+  for (; column + 2 * lanes <= out; column += 2 * lanes)
+    product<rows, 2, true>(left, 1, left_k, right + column, out, tiles, to + column, out);
+  if (column < out) product<rows, 1, true>(left, 1, left_k, right + column, out, tiles, to + column, out);
+}
+
 // ----- The kernels
 
-// Prepared weights lie as the products read them: (points, groups of two vectors of output channels, in, channels of the group).
+// Prepared weights lie as the products read them: (points, pairs of vectors of output channels, in, channels of the pair).
 void prepare(const float *weight, int64_t in, int64_t out, bool turned, float *prepared, int64_t first, int64_t last) {
   const int64_t from = turned ? out : in, to = turned ? in : out;  // channels of the convolution for which they are prepared
   const int64_t step = turned ? 9 : 9 * in, place = turned ? 9 * in : 9;  // between weights of neighbouring outputs, and inputs
   for (int64_t channel = first; channel < last; ++channel)
-    for (int64_t output = 0; output < to; output += lanes) {
+    for (int64_t vector = 0; vector < vectors(to); ++vector) {
       Vector w[9], columns[18], u[6];
       for (int k = 0; k < 9; ++k) {
-        const float *const one = weight + output * step + channel * place + (turned ? 8 - k : k);
+        const float *const one = weight + start(vector, to) * step + channel * place + (turned ? 8 - k : k);
         for (int lane = 0; lane < lanes; ++lane) w[k][lane] = one[lane * step];
       }
       for (int j = 0; j < 3; ++j) weights_to_points(w + j, 3, columns + j, 3);
-      const int64_t group = output / (2 * lanes) * 2 * lanes, width = to - group < 2 * lanes ? to - group : 2 * lanes;
-      float *const target = prepared + group * from + channel * width + (output - group);
+      const int64_t pair = vector / 2 * 2, width = vectors(to) - pair < 2 ? 1 : 2;
+      float *const target = prepared + (pair * from + channel * width + (vector - pair)) * lanes;
       for (int i = 0; i < 6; ++i) {
         weights_to_points(columns + 3 * i, 1, u, 1);
-        for (int j = 0; j < 6; ++j) store(target + (6 * i + j) * from * to, u[j]);
+        for (int j = 0; j < 6; ++j) store(target + (6 * i + j) * from * padded(to), u[j]);
       }
     }
 }
 
 void forward(const Convolution &c, int64_t first, int64_t last, float *scratch) {
-  const int64_t block = block_of(c.in, c.out), in_stride = block * c.in + pad, out_stride = block * c.out + pad;
+  const int64_t block = block_of(c.in, c.out), out = padded(c.out), in_stride = block * c.in + pad, out_stride = block * out + pad;
   float *const inputs = scratch, *const outputs = scratch + points * in_stride;
   for (; first < last; first += block) {
     const int64_t tiles = last - first < block ? last - first : block;
     transform_inputs(c, first, first + tiles, inputs, in_stride);
     for (int point = 0; point < points; ++point) {
-      const float *const left = inputs + point * in_stride, *const weights = c.prepared + point * c.in * c.out;
+      const float *const left = inputs + point * in_stride, *const weights = c.prepared + point * c.in * out;
       float *const to = outputs + point * out_stride;
-      int64_t channel = 0;
-      for (; channel + 2 * lanes <= c.out; channel += 2 * lanes) multiply<2>(left, weights + channel * c.in, tiles, c.in, to + channel, c.out);
-      if (channel < c.out) multiply<1>(left, weights + channel * c.in, tiles, c.in, to + channel, c.out);
+      int64_t column = 0;
+      for (; column + 2 * lanes <= out; column += 2 * lanes) multiply<2>(left, weights + column * c.in, tiles, c.in, to + column, out);
+      if (column < out) multiply<1>(left, weights + column * c.in, tiles, c.in, to + column, out);
     }
     for (int64_t number = first; number < first + tiles; ++number) {
       const Tile tile(c, number);
-      for (int64_t channel = 0; channel < c.out; channel += lanes)
-        points_to_outputs(c, tile, channel, outputs + (number - first) * c.out + channel, out_stride);
+      for (int64_t vector = 0; vector < vectors(c.out); ++vector)
+        points_to_outputs(c, tile, start(vector, c.out), outputs + (number - first) * out + vector * lanes, out_stride);
     }
   }
 }
 
 void gradient(const Convolution &c, int64_t first, int64_t last, int64_t channel, int64_t chunk, float *sums, float *scratch) {
-  const int64_t block = block_of(c.in, c.out), in_stride = block * c.in + pad, out_stride = block * chunk + pad;
-  float *const inputs = scratch, *const outputs = scratch + points * in_stride, *const total = sums + points * c.in * chunk;
-  for (int64_t i = 0; i < (points * c.in + 1) * chunk; i += lanes) store(sums + i, Vector{});
+  const int64_t block = block_of(c.in, c.out), out = padded(chunk), in_stride = block * c.in + pad, out_stride = block * out + pad;
+  float *const inputs = scratch, *const outputs = scratch + points * in_stride, *const total = sums + points * c.in * out;
+  for (int64_t i = 0; i < (points * c.in + 1) * out; i += lanes) store(sums + i, Vector{});
   for (; first < last; first += block) {
     const int64_t tiles = last - first < block ? last - first : block;
     transform_inputs(c, first, first + tiles, inputs, in_stride);
     for (int64_t number = first; number < first + tiles; ++number) {
       const Tile tile(c, number);
-      for (int64_t one = 0; one < chunk; one += lanes)
-        gradients_to_points(c, tile, channel + one, outputs + (number - first) * chunk + one, out_stride, total + one);
+      for (int64_t vector = 0; vector < vectors(chunk); ++vector)
+        gradients_to_points(c, tile, channel + start(vector, chunk), outputs + (number - first) * out + vector * lanes, out_stride,
+                            total + vector * lanes);
     }
-    for (int point = 0; point < points; ++point)
-      for (int64_t in = 0; in < c.in; in += channel_rows) {
-        const float *const left = inputs + point * in_stride + in, *const right = outputs + point * out_stride;
-        float *const to = sums + (point * c.in + in) * chunk;
-        int64_t one = 0;
-        for (; one + 2 * lanes <= chunk; one += 2 * lanes)
-          product<channel_rows, 2, true>(left, 1, c.in, right + one, chunk, tiles, to + one, chunk);
-        if (one < chunk) product<channel_rows, 1, true>(left, 1, c.in, right + one, chunk, tiles, to + one, chunk);
-      }
+    for (int point = 0; point < points; ++point) {
+      const float *const left = inputs + point * in_stride, *const right = outputs + point * out_stride;
+      float *const to = sums + point * c.in * out;
+      int64_t in = 0;
+      for (; in + channel_rows <= c.in; in += channel_rows) add_products<channel_rows>(left + in, c.in, right, out, tiles, to + in * out);
+      for (; in < c.in; ++in) add_products<1>(left + in, c.in, right, out, tiles, to + in * out);
+    }
   }
 }
 
 void finish(const float *sums, int64_t parts, int64_t stride, int64_t in, int64_t channel, int64_t chunk, float *gw, float *gb) {
+  const int64_t out = padded(chunk);
   const auto sum = [&](int64_t place) {
     Vector total = load(sums + place);
     for (int64_t part = 1; part < parts; ++part) total += load(sums + part * stride + place);
     return total;
   };
-  for (int64_t one = 0; one < chunk; one += lanes) {
+  for (int64_t vector = 0; vector < vectors(chunk); ++vector) {
+    const int64_t first = channel + start(vector, chunk);
     for (int64_t input = 0; input < in; ++input) {
       Vector columns[18];
       for (int j = 0; j < 6; ++j) {
         Vector u[6];
-        for (int i = 0; i < 6; ++i) u[i] = sum(((6 * i + j) * in + input) * chunk + one);
+        for (int i = 0; i < 6; ++i) u[i] = sum(((6 * i + j) * in + input) * out + vector * lanes);
         weights_from_points(u, 1, columns + j, 6);
       }
       for (int i = 0; i < 3; ++i) {
         Vector w[3];
         weights_from_points(columns + 6 * i, 1, w, 1);
         for (int j = 0; j < 3; ++j)
-          for (int lane = 0; lane < lanes; ++lane) gw[((channel + one + lane) * in + input) * 9 + 3 * i + j] = w[j][lane];
+          for (int lane = 0; lane < lanes; ++lane) gw[((first + lane) * in + input) * 9 + 3 * i + j] = w[j][lane];
       }
     }
-    if (gb != nullptr) store(gb + channel + one, sum(points * in * chunk + one));
+    if (gb != nullptr) store(gb + first, sum(points * in * out + vector * lanes));
   }
 }
 

@@ -6,7 +6,7 @@
 
 namespace highwaynet {
 
-constexpr int64_t channel_step = 16;  // channels come in multiples of it, whatever the instruction set
+constexpr int64_t least_channels = 16;  // of inputs and outputs: a vector of the widest instruction set
 
 // x is (samples, height, width, in), y and gy are (samples, height, width, out) in memory. Tiles of 4×4 outputs are numbered sample by sample.
 struct Convolution {
@@ -27,8 +27,8 @@ struct ConvolutionKernels {
   void (*prepare)(const float *weight, int64_t in, int64_t out, bool turned, float *prepared, int64_t first, int64_t last);
   // Computes y for the tiles first … last−1.
   void (*forward)(const Convolution &, int64_t first, int64_t last, float *scratch);
-  // Writes what the tiles first … last−1 add to the transformed gradients of the weights and of the bias to `sums`, (36·in + 1, chunk) in memory,
-  // for `chunk` output channels from `channel` on.
+  // Writes what the tiles first … last−1 add to the transformed gradients of the weights and of the bias to `sums`, for `chunk` output channels
+  // from `channel` on: (36·in + 1, chunk) in memory, where chunk is rounded up to whole vectors.
   void (*gradient)(const Convolution &, int64_t first, int64_t last, int64_t channel, int64_t chunk, float *sums, float *scratch);
   // Adds up `parts` such sums, each `stride` numbers after the one before, and writes the gradients of the weights and, unless null, of the bias.
   void (*finish)(const float *sums, int64_t parts, int64_t stride, int64_t in, int64_t channel, int64_t chunk, float *gw, float *gb);

@@ -1,6 +1,6 @@
 """Convolutions with windows of 3×3 as one operator, `highwaynet::convolution`, with its gradients as another.
 
-They take a quarter of the multiplications (Winograd's algorithm), for maps of equal size with channels in multiples of 16. Only inputs and
+They take a quarter of the multiplications (Winograd's algorithm), for maps of equal size with at least 16 channels. Only inputs and
 weights are kept for the backward pass.
 """
 
@@ -27,8 +27,8 @@ from highwaynet.kernels.operators import (
 )
 from highwaynet.kernels.workspace import workspace
 
-CHANNELS = 16
-"""Numbers of channels are multiples of it."""
+LEAST_CHANNELS = 16
+"""Of inputs and outputs: a vector of the widest instruction set."""
 TILE = 4
 """Outputs are computed in tiles of 4×4."""
 LEAST_TILES = 48
@@ -45,7 +45,7 @@ def _fits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     if x.dtype is not torch.float32 or weight.dtype is not torch.float32 or x.dim() != 4 or weight.dim() != 4:
         return False
     outputs, inputs, *window = weight.shape
-    if window != [3, 3] or x.shape[1] != inputs or not inputs or not outputs or inputs % CHANNELS or outputs % CHANNELS:
+    if window != [3, 3] or x.shape[1] != inputs or min(inputs, outputs) < LEAST_CHANNELS:
         return False
     if bias is not None and (bias.dtype is not torch.float32 or bias.shape != (outputs,)):
         return False
@@ -56,7 +56,7 @@ def can_convolve(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether `convolution` accepts these tensors.
 
     It accepts float32 on the CPU: x of shape (N, in, H, W) in channels_last format, a weight (out, in, 3, 3), and a bias (out,) or None,
-    where in and out are multiples of 16. As `can_gate`, it accepts nothing while a model is exported, nor under torch.func and forward-mode
+    where in and out are at least 16. As `can_gate`, it accepts nothing while a model is exported, nor under torch.func and forward-mode
     gradients; nor under autocast, where torch chooses the type.
     """
     given = (x, weight) if bias is None else (x, weight, bias)

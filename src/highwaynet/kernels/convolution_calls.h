@@ -7,10 +7,8 @@ struct ConvolutionShape {
     if (weight.dims() != 4) call.refuse_call("weight has shape " + weight.shape() + ": expected (out, in, 3, 3)");
     samples = x.size(0), in = x.size(1), height = x.size(2), width = x.size(3), out = weight.size(0);
     weight.must_be({out, in, 3, 3}, "(out, in, 3, 3)");
-    if (in % channel_step != 0 || out % channel_step != 0)
-      call.refuse_call("weight has shape " + weight.shape() + ": expected multiples of " + std::to_string(channel_step) + " as numbers of channels");
-    if (in == 0 || out == 0)
-      call.refuse_call("weight has shape " + weight.shape() + ": expected at least " + std::to_string(channel_step) + " channels");
+    if (in < least_channels || out < least_channels)
+      call.refuse_call("weight has shape " + weight.shape() + ": expected at least " + std::to_string(least_channels) + " channels");
     if (in > most_channels || out > most_channels)
       call.refuse_call("weight has shape " + weight.shape() + ": expected at most " + std::to_string(most_channels) + " channels");
     tiles = x.count() > 0 ? samples * pieces(height, 4) * pieces(width, 4) : 0;
@@ -31,7 +29,9 @@ struct ConvolutionShape {
   // How the gradients of the weights are summed: output channels in groups, and for each of them tiles in parts, whose sums are added up at the
   // end. Neither depends on the number of threads, and so do not the results.
   int64_t groups() const { return pieces(out, 64); }
-  int64_t first_channel(int64_t group) const { return out / channel_step * group / groups() * channel_step; }
+  int64_t first_channel(int64_t group) const {
+    return group == groups() ? out : pieces(out, least_channels) * group / groups() * least_channels;
+  }
   int64_t parts() const {
     constexpr int64_t tasks = 16, least_blocks = 2;
     const int64_t most = tiles / (least_blocks * active.convolution->block(in, out));
@@ -42,8 +42,11 @@ struct ConvolutionShape {
   int64_t samples, in, out, height, width, tiles;
 };
 
-int64_t prepared_size(const ConvolutionShape &s) { return 36 * s.in * s.out; }
-int64_t sums_size(const ConvolutionShape &s) { return (36 * s.in + 1) * s.out * s.parts(); }
+// Rounded up to whole vectors of any instruction set.
+int64_t whole(int64_t channels) { return pieces(channels, least_channels) * least_channels; }
+
+int64_t prepared_size(const ConvolutionShape &s) { return 36 * whole(s.in) * whole(s.out); }
+int64_t sums_size(const ConvolutionShape &s) { return (36 * s.in + 1) * whole(s.out) * s.parts(); }
 
 // Memory of one thread.
 int64_t own_size(const ConvolutionShape &s, bool backward) {
@@ -135,13 +138,13 @@ void convolution_backward(nb::handle gy_, nb::handle x_, nb::handle weight_, nb:
   const auto sums_of = [&](int64_t group) { return common + (36 * s.in + 1) * s.first_channel(group) * parts; };
   const auto size_of = [&](int64_t group) { return s.first_channel(group + 1) - s.first_channel(group); };
   divide_with_memory(count, groups * parts, memory, own, [&](int64_t task, float *mine) {
-    const int64_t group = task / parts, part = task % parts, chunk = size_of(group);
+    const int64_t group = task / parts, part = task % parts, chunk = size_of(group), size = (36 * s.in + 1) * whole(chunk);
     active.convolution->gradient(c, blocks * part / parts * block, std::min(s.tiles, blocks * (part + 1) / parts * block),
-                                 s.first_channel(group), chunk, sums_of(group) + part * (36 * s.in + 1) * chunk, mine);
+                                 s.first_channel(group), chunk, sums_of(group) + part * size, mine);
   });
   divide(count, groups, [&](int64_t group) {
     const int64_t chunk = size_of(group);
-    active.convolution->finish(sums_of(group), parts, (36 * s.in + 1) * chunk, s.in, s.first_channel(group), chunk, gw.data<float>(),
+    active.convolution->finish(sums_of(group), parts, (36 * s.in + 1) * whole(chunk), s.in, s.first_channel(group), chunk, gw.data<float>(),
                                gb.given() ? gb.data<float>() : nullptr);
   });
 }
