@@ -27,6 +27,9 @@ int64_t vectors(int64_t channels) { return (channels + lanes - 1) / lanes; }
 int64_t padded(int64_t channels) { return vectors(channels) * lanes; }
 int64_t start(int64_t vector, int64_t channels) { return vector * lanes + lanes <= channels ? vector * lanes : channels - lanes; }
 
+int64_t prepared_stride(int64_t in, int64_t out) { return in * padded(out) + pad; }
+int64_t prepared_of(int64_t in, int64_t out) { return points * prepared_stride(in, out); }
+
 int64_t scratch_of(int64_t in, int64_t out) { return points * (block_of(in, out) * (padded(in) + padded(out)) + 2 * pad); }
 
 // ----- The transformations of six, four or three numbers
@@ -252,7 +255,7 @@ void prepare(const float *weight, int64_t in, int64_t out, bool turned, float *p
       float *const target = prepared + (pair * from + channel * width + (vector - pair)) * lanes;
       for (int i = 0; i < 6; ++i) {
         weights_to_points(columns + 3 * i, 1, u, 1);
-        for (int j = 0; j < 6; ++j) store(target + (6 * i + j) * from * padded(to), u[j]);
+        for (int j = 0; j < 6; ++j) store(target + (6 * i + j) * prepared_stride(from, to), u[j]);
       }
     }
 }
@@ -264,7 +267,7 @@ void forward(const Convolution &c, int64_t first, int64_t last, float *scratch) 
     const int64_t tiles = last - first < block ? last - first : block;
     transform_inputs(c, first, first + tiles, inputs, in_stride);
     for (int point = 0; point < points; ++point) {
-      const float *const left = inputs + point * in_stride, *const weights = c.prepared + point * c.in * out;
+      const float *const left = inputs + point * in_stride, *const weights = c.prepared + point * prepared_stride(c.in, c.out);
       float *const to = outputs + point * out_stride;
       int64_t column = 0;
       for (; column + 2 * lanes <= out; column += 2 * lanes) multiply<2>(left, weights + column * c.in, tiles, c.in, to + column, out);
@@ -330,6 +333,6 @@ void finish(const float *sums, int64_t parts, int64_t stride, int64_t in, int64_
 
 }  // namespace
 
-extern const ConvolutionKernels HIGHWAYNET_TABLE = {scratch_of, block_of, prepare, forward, gradient, finish};
+extern const ConvolutionKernels HIGHWAYNET_TABLE = {scratch_of, prepared_of, block_of, prepare, forward, gradient, finish};
 
 }  // namespace highwaynet

@@ -20,6 +20,8 @@ struct Convolution {
 struct ConvolutionKernels {
   // Numbers of scratch memory for a call of `forward`, and of `gradient` with `chunk` output channels.
   int64_t (*scratch)(int64_t in, int64_t out);
+  // Numbers of the transformed weights.
+  int64_t (*prepared)(int64_t in, int64_t out);
   // Tiles that are computed together: a division of the work at its multiples wastes nothing.
   int64_t (*block)(int64_t in, int64_t out);
   // Transforms weights (out, in, 3, 3) for some of the input channels. If turned, those of the convolution that gives the gradient of x, which

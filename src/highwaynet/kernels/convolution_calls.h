@@ -45,7 +45,9 @@ struct ConvolutionShape {
 // Rounded up to whole vectors of any instruction set.
 int64_t whole(int64_t channels) { return pieces(channels, least_channels) * least_channels; }
 
-int64_t prepared_size(const ConvolutionShape &s) { return 36 * whole(s.in) * whole(s.out); }
+int64_t prepared_size(const ConvolutionShape &s) {  // also of the turned weights
+  return std::max(active.convolution->prepared(s.in, s.out), active.convolution->prepared(s.out, s.in));
+}
 int64_t sums_size(const ConvolutionShape &s) { return (36 * s.in + 1) * whole(s.out) * s.parts(); }
 
 // Memory of one thread.
