@@ -146,6 +146,7 @@ def test_without_a_winner_repetitions_are_given_up_and_this_is_said_at_once(tmp_
     choice = Choice(runs, lambda run: 0.5 if pool.is_done(run) else None)
     with pytest.raises(HighwayError, match=r"the run net-rate1e-05-5 failed: "):
         run_all(runs, pool, 2, told.show, choice=choice, note=told.note)
+    assert told.standings[-1] == Standing(2, 3, ()), "repetitions of which nobody knows whether they are needed are not done"
     assert len(told.notes) == 1, "it is said once, while the others go on"
     assert told.notes[0].startswith(f"the run {broken.label} failed: ")
     assert [pool.is_done(run) for run in runs[:2]] == [True, True]

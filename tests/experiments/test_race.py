@@ -9,6 +9,7 @@ from experiments.fakes import DIVERGED, Fake, drawn, evaluation, evidence_of, fo
 from highwaynet.base.errors import HighwayError
 from highwaynet.experiments.claims import Run
 from highwaynet.experiments.evidence import Evidence, kept_of
+from highwaynet.experiments.keeping import kept_now
 from highwaynet.experiments.keys import key_of, teacher_key
 from highwaynet.experiments.pool import Pool
 from highwaynet.experiments.race import METHODS, RACE_DENSE, RACE_MAXOUT, best_of
@@ -172,13 +173,30 @@ def test_students_of_a_teacher_that_failed_are_given_up(tmp_path: Path) -> None:
         run_all([bad, pupil], Pool(tmp_path / "others"), 1, silent)
 
 
-def test_a_student_whose_first_stage_diverges_is_not_tried_for_ever(tmp_path: Path) -> None:
+def test_thin_networks_that_diverge_do_not_show_that_depth_is_the_reason(tmp_path: Path) -> None:
+    made = [run.label for run in THIN_MAXOUT.plan("laptop", None) if not run.first or "-rate0.0005-" in run.label]
+    fakes = {label: fake(70.0 if "layers5-" in label else 20.0, 60.0) for label in made}
+    repeated = "layers9-rate0.0005-102"
+    assert repeated in fakes
+    record = judge(THIN_MAXOUT, evidence_of(tmp_path, fakes | {repeated: DIVERGED}))
+    assert list(verdicts(record).values()) == ["reproduced", "reproduced", "not reached", "reproduced"]
+    assert found(record, "9 layers do not").endswith("; 1 of 3 runs diverged")
+
+
+def test_a_student_whose_first_stage_diverges_has_ended_without_epochs(tmp_path: Path) -> None:
     teacher, _ = pair()
     section = {"run": key_of(teacher.spec), "hints": "2:2", "hint_epochs": 1, "hint_rate": 1e6}
     network = {"name": "fc-plain", "depth": 4, "width": 12, "activation": "relu"}
     wild = Run("student-1", run_spec(network, "digits", {"epochs": 2, "batch_size": 64}, 1, section), (), teacher)
-    with pytest.raises(HighwayError, match=r"the run student-1 failed: its first stage, with hints, diverged"):
-        run_all([teacher, wild], Pool(tmp_path), 1, silent)
+    pool = Pool(tmp_path)
+    run_all([teacher, wild], pool, 1, silent)
+    assert Pool(tmp_path).is_done(wild), "it is found again, and not tried again"
+    run = RunDirectory.open(pool.path_of(wild))
+    assert (run.has_diverged, run.finished, run.epochs_written) == (True, False, 0)
+    assert RunDirectory(hints_path(run.path)).has_diverged
+    kept, status = kept_now(wild, run, print)
+    assert (status, kept.read_history()) == ("diverged", [])
+    assert key_of(kept.read_spec()) == key_of(wild.spec)
 
 
 class Silent:

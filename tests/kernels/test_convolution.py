@@ -173,6 +173,19 @@ def test_gradients_of_gradients_and_by_the_batch_are_right() -> None:
         torch.testing.assert_close(mine, right, rtol=1e-5, atol=1e-5)
 
 
+def test_gradients_of_gradients_under_autocast_have_the_precision_of_the_forward_pass() -> None:
+    x, weight, bias, _ = drawn(2, 16, 16, 8, 8)
+    leaves = [tensor.requires_grad_() for tensor in (x, weight, bias)]
+
+    def first(function: object) -> Tensor:
+        y = function(*leaves)  # type: ignore[operator]
+        with torch.autocast("cpu", torch.bfloat16):
+            return torch.autograd.grad((y**2).sum(), x, create_graph=True)[0]
+
+    mine, right = first(convolution), first(in_torch)
+    assert (mine - right).abs().max() <= 1e-4 * right.abs().max()
+
+
 def test_torch_counts_its_operations_as_those_of_a_convolution() -> None:
     x, weight, bias, gy = drawn(2, 16, 32, 8, 8)
     counts = []
@@ -231,6 +244,12 @@ def test_layers_use_it(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
     right = [y.detach(), *torch.autograd.grad((y**2).sum(), (x, *layer.parameters()))]
     assert len(used) == 1
     assert_near(found, right)
+
+
+def test_compiled_graphs_of_batched_calls_leave_it_to_torch() -> None:
+    layer, x = ConvPlain(16, 32, kernel_size=3), torch.randn(3, 4, 16, 8, 8)
+    compiled = torch.compile(torch.vmap(layer), backend="aot_eager")
+    torch.testing.assert_close(compiled(x), torch.stack([layer(one) for one in x]), rtol=1e-4, atol=1e-4)
 
 
 def test_compiled_graphs_have_it() -> None:

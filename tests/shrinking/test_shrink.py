@@ -15,6 +15,7 @@ from highwaynet.layers.lesion import lesion
 from highwaynet.networks.network import Network
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.run_records import Score
+from highwaynet.runs.spec import spec_from_values
 from highwaynet.shrinking.latency import latencies
 from highwaynet.shrinking.shrink import Shrinking, shrink
 from highwaynet.shrinking.shrink_record import ShrinkRecord, ShrinkSettings
@@ -55,6 +56,14 @@ def test_the_result_is_a_smaller_network_that_is_as_good(deep: RunDirectory, tmp
     assert spec.start.without == record.removed
     scratch = RunDirectory.open(Path(record.scratch[0].run)).read_spec()
     assert (scratch.network.depth, scratch.start, scratch.training.epochs) == (9 - len(record.removed), None, 6)
+
+
+def test_from_scratch_has_no_settings_of_the_recipe_that_the_run_switched_off(tmp_path: Path) -> None:
+    training = {"recipe": "table", "weight_average": None, "epochs": 1, "threads": 1}
+    run = train(spec_from_values({"network": {"depth": 4, "width": 8}, "training": training}), tmp_path / "run")
+    record = shrunk(run, tmp_path / "small", keep=2, heal_epochs=1, from_scratch=True)
+    scratch = RunDirectory.open(Path(record.scratch[0].run)).read_spec()
+    assert (scratch.training.recipe, scratch.training.weight_average) == ("table", None)
 
 
 def test_fewer_layers_would_not_do(deep: RunDirectory, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from highwaynet import InterruptedRunError, Interruption, NetworkSpec, RunSpec, TrainingSpec, Watcher, build_network
+from highwaynet import InputError, InterruptedRunError, Interruption, NetworkSpec, RunSpec, TrainingSpec, Watcher, build_network
 from highwaynet.networks.network import Network
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
@@ -73,6 +73,47 @@ def test_answers_that_are_too_large_are_not_kept(monkeypatch: pytest.MonkeyPatch
         assert asked == calls
 
 
+def test_a_run_says_that_it_computes_answers_only_if_it_keeps_them(
+    teacher: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Told(Watcher):
+        def __init__(self) -> None:
+            self.notes: list[str] = []
+
+        def note(self, sentence: str) -> None:
+            self.notes.append(sentence)
+
+    for limit, said in ((teacher_answers.LIMIT, 1), (10, 0)):
+        monkeypatch.setattr(teacher_answers, "LIMIT", limit)
+        told = Told()
+        train(spec_with(training={"epochs": 1}, teacher={"run": str(teacher.path)}), tmp_path / str(said), watcher=told)
+        assert sum("computing once" in sentence for sentence in told.notes) == said
+
+
+def test_an_objective_that_prepares_answers_is_tried_with_two_samples(tmp_path: Path) -> None:
+    class Foreseeing(Objective):
+        fails = False
+
+        def foresee(self, inputs: Any, count: int) -> None:
+            self.table = torch.cat([batch.flatten(1).mean(1) for batch in inputs])
+            assert len(self.table) == count
+            if self.fails:
+                raise KeyError("nothing")
+
+        def forward(self, network: Any, batch: Batch) -> Any:
+            assert batch.samples is not None
+            torch.testing.assert_close(self.table[batch.samples], batch.inputs.flatten(1).mean(1))
+            return super().forward(network, batch)
+
+    run = train(spec_with(training={"epochs": 1}), tmp_path / "run", objective=Foreseeing())
+    assert run.finished
+    wrong = Foreseeing()
+    wrong.fails = True
+    with pytest.raises(InputError, match=r"^objective Foreseeing: foresee\(inputs, count\) fails on two samples \(KeyError"):
+        train(spec_with(), tmp_path / "wrong", objective=wrong)
+    assert not (tmp_path / "wrong").exists()
+
+
 class ByHand(Objective):
     """Distillation in its usual form, which asks the teacher about each batch; it checks the numbers of the samples."""
 
@@ -130,7 +171,7 @@ def test_a_run_is_interrupted_while_the_teacher_is_asked(teacher: RunDirectory, 
     asked.clear()
     with pytest.raises(InterruptedRunError):
         train(spec, tmp_path / "run", watcher=Hasty(), interruption=stop)
-    assert not asked
+    assert asked == [256]
     run = train(spec, tmp_path / "run", resume=True)
     mine, theirs = load_network(run).state_dict(), load_network(whole).state_dict()
     assert all(torch.equal(mine[name], theirs[name]) for name in theirs)

@@ -127,7 +127,7 @@ def _ahead(one: str, other: str, *, equal: bool = False, strict: bool = False) -
         found = f"{one} {mine:.2f} %, {other} {theirs:.2f} %"
         runs = [best_of(evidence, method)[1] for method in (one, other)]
         seeds = min(map(evidence.seeds_of, runs))
-        if strict and (lost := _diverged(*runs)):
+        if strict and (lost := diverged(*runs)):
             return decided(False, f"{found}; {lost}", seeds, small_budget=True)
         return decided(mine >= theirs if equal else mine > theirs, found, seeds)
 
@@ -141,14 +141,14 @@ def _reaches_teacher(*, strict: bool) -> Callable[["Evidence"], Outcome]:
             return NOT_RUN
         mine, theirs = round(mean_of(evidence, "hinted"), 6), round(statistics.fmean(map(tested, teachers)), 6)
         found, seeds = f"hinted {mine:.2f} %, teacher {theirs:.2f} % (one seed)", evidence.seeds_of(runs)
-        if strict and (lost := _diverged(runs, teachers)):
+        if strict and (lost := diverged(runs, teachers)):
             return decided(False, f"{found}; {lost}", seeds, small_budget=True)
         return decided(mine >= theirs, found, seeds)
 
     return judge
 
 
-def _diverged(*groups: Sequence["RunEvidence"]) -> str:
+def diverged(*groups: Sequence["RunEvidence"]) -> str:
     """How many of these runs diverged, in words; empty if none did."""
     runs = [run for group in groups for run in group]
     lost = sum(not run.finished for run in runs)
@@ -218,7 +218,7 @@ def _size(runs: Sequence["RunEvidence"]) -> str:
 
 def _accuracies(runs: Sequence["RunEvidence"]) -> str:
     values = [tested(run) for run in runs if run.finished]
-    texts = [_diverged(runs)] if _diverged(runs) else []
+    texts = [diverged(runs)] if diverged(runs) else []
     if len(values) == 1:
         texts.insert(0, f"{values[0]:.2f} %")
     elif values:
@@ -229,7 +229,7 @@ def _accuracies(runs: Sequence["RunEvidence"]) -> str:
 def _headline(evidence: "Evidence") -> str:
     if not all(best_of(evidence, method)[1] for method in METHODS):
         return "not run"
-    if any(_diverged(best_of(evidence, method)[1]) for method in ("hinted", "highway")):
+    if any(diverged(best_of(evidence, method)[1]) for method in ("hinted", "highway")):
         return "some runs diverged"
     return f"hints {mean_of(evidence, 'hinted'):.2f}, highway {mean_of(evidence, 'highway'):.2f} %"
 

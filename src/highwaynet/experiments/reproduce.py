@@ -158,7 +158,8 @@ def check_data(job: Job) -> None:
     needed = {run.label for run in job.needed}
     for run in job.runs:
         done = job.pool.is_done(run)
-        if (not done and run.label in needed) or (done and needs_data(_directory(job, run), run.analyses)):
+        asked = done and job.choice.made(run) is not False
+        if (not done and run.label in needed) or (asked and needs_data(_directory(job, run), run.analyses)):
             fits.check(run.spec)
 
 

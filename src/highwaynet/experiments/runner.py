@@ -48,7 +48,8 @@ class Failures:
 
     def give_up(self, label: str, path: Path, reason: str) -> None:
         """Do not try a run again, and say so."""
-        self.final[path] = f"the run {label} failed: {reason}; the same command continues it, or starts it again if you remove {path}"
+        way_out = f"continues it, or starts it again if you remove {path}" if path.exists() else "tries it again"
+        self.final[path] = f"the run {label} failed: {reason}; the same command {way_out}"
         self._note(f"the run {label} failed: {reason}")
 
 
@@ -151,8 +152,8 @@ def run_all(
 
 def _is_over(run: Run, path: Path, paths: dict[str, Path], failures: Failures, choice: Choice) -> bool:
     """Whether a run has ended, is given up, or is not made."""
-    if any(paths.get(entry.label) in failures.final for entry in choice.entries(run)):
-        return True  # it cannot be known whether this run is made; the failure was reported
+    if _is_undecided(run, paths, failures, choice):
+        return True
     try:
         if choice.made(run) is False:
             return True
@@ -162,6 +163,11 @@ def _is_over(run: Run, path: Path, paths: dict[str, Path], failures: Failures, c
     except InputError as error:
         failures.give_up(run.label, path, str(error))
         return True
+
+
+def _is_undecided(run: Run, paths: dict[str, Path], failures: Failures, choice: Choice) -> bool:
+    """Whether it will not be known if this run is made, because one that decides it failed."""
+    return any(paths.get(entry.label) in failures.final for entry in choice.entries(run))
 
 
 def _look(worker: _Worker, team: list[_Worker], failures: Failures) -> None:
@@ -176,7 +182,7 @@ def _look(worker: _Worker, team: list[_Worker], failures: Failures) -> None:
         worker.wait()
     # If it has ended or is locked, another process was faster, and its run is used.
     if run and not has_ended(worker.path) and not is_locked(worker.path):
-        failures.add(run.label, worker.path, reason or "its first stage, with hints, diverged")
+        failures.add(run.label, worker.path, reason or "it did not end")
 
 
 def _begin(waiting: Places, team: list[_Worker], workers: int) -> None:
@@ -199,9 +205,15 @@ def _begin(waiting: Places, team: list[_Worker], workers: int) -> None:
 
 
 def _standing(planned: Places, waiting: Places, team: list[_Worker], failures: Failures, choice: Choice) -> Standing:
+    paths = {run.label: path for run, path in planned}
     failed = sum(path in failures.final for _, path in planned)
     planned, waiting = (
-        [(run, path) for run, path in places if path not in failures.final and choice.counts(run)] for places in (planned, waiting)
+        [
+            (run, path)
+            for run, path in places
+            if path not in failures.final and choice.counts(run) and not _is_undecided(run, paths, failures, choice)
+        ]
+        for places in (planned, waiting)
     )
     busy = [(worker.run, worker.path) for worker in team if worker.run]
     running = tuple((run.label, epochs_done(path), run.spec.training.epochs + hint_epochs(run.spec)) for run, path in busy)

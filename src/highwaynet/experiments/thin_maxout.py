@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from highwaynet.experiments.choice import CHOSEN, tried
 from highwaynet.experiments.claims import NOT_RUN, Claim, Outcome, Row, Rule, Run, Scale, decided
-from highwaynet.experiments.race import best_of, tested
+from highwaynet.experiments.race import best_of, diverged, tested
 from highwaynet.experiments.specs import run_spec, seeds_at
 
 if TYPE_CHECKING:
@@ -52,11 +52,15 @@ def _judge(depth: int, *, trains: bool) -> Rule:
         if not runs:
             return NOT_RUN
         mean = round(statistics.fmean(map(tested, runs)), 6)
-        return decided((mean >= TRAINED) is trains, f"{mean:.2f} % (learning rate {rate:g})", evidence.seeds_of(runs))
+        found, seeds = f"{mean:.2f} % (learning rate {rate:g})", evidence.seeds_of(runs)
+        if not trains and (lost := diverged(runs)):
+            return decided(False, f"{found}; {lost}", seeds, small_budget=True)
+        return decided((mean >= TRAINED) is trains, found, seeds)
 
     if trains:
-        return Rule(f"{depth} layers train", "backpropagation trains up to 5 layers", f"the network is trained: {HOW}", judge)
-    text = f"the network is not trained; it would be if {HOW}"
+        text = f"the network is trained: {HOW}; a run that diverged has 0 %"
+        return Rule(f"{depth} layers train", "backpropagation trains up to 5 layers", text, judge)
+    text = f"the network is not trained; it would be if {HOW}; if one of these runs diverged: not reached"
     return Rule(f"{depth} layers do not", "backpropagation fails with more than 5 layers", text, judge)
 
 

@@ -51,9 +51,8 @@ int64_t prepared_size(const ConvolutionShape &s) {  // also of the turned weight
 int64_t sums_size(const ConvolutionShape &s) { return (36 * s.in + 1) * whole(s.out) * s.parts(); }
 
 // Memory of one thread.
-int64_t own_size(const ConvolutionShape &s, bool backward) {
-  const int64_t forward = active.convolution->scratch(s.in, s.out);  // the same for the gradient of x
-  return backward ? std::max(forward, active.convolution->scratch(s.in, std::min<int64_t>(s.out, 64))) : forward;
+int64_t own_size(const ConvolutionShape &s) {
+  return active.convolution->scratch(s.in, s.out);  // the same for the gradient of x, and enough for that of the weights
 }
 
 // How many floats of scratch memory a call needs. The gradients of x and of the weights are computed one after the other in the same memory.
@@ -62,7 +61,7 @@ int64_t convolution_scratch(nb::handle x_, nb::handle weight_, bool backward, in
   const Array x = call.reads("x", x_, float32, Layout::rows), weight = call.reads("weight", weight_);
   const ConvolutionShape s(call, x, weight);
   const int64_t shared = backward ? std::max(prepared_size(s), sums_size(s)) : prepared_size(s);
-  return shared + call.threads(threads) * own_size(s, backward);
+  return shared + call.threads(threads) * own_size(s);
 }
 
 // function(task, own memory) for all tasks; each thread has memory of its own.
@@ -99,7 +98,7 @@ void convolution(nb::handle x_, nb::handle weight_, nb::handle bias_, nb::handle
   const ConvolutionShape s(call, x, weight);
   bias.must_be({s.out}, "(out,)"), s.check(y);
   const int asked = call.threads(threads), count = s.useful(asked);
-  const int64_t own = own_size(s, false), shared = prepared_size(s);
+  const int64_t own = own_size(s), shared = prepared_size(s);
   scratch.must_be({shared + asked * own}, "(convolution_scratch(…),)");
   if (y.count() == 0) return;
   float *const prepared = scratch.data<float>();
@@ -123,7 +122,7 @@ void convolution_backward(nb::handle gy_, nb::handle x_, nb::handle weight_, nb:
   gw.must_be({s.out, s.in, 3, 3}, "(out, in, 3, 3)"), gb.must_be({s.out}, "(out,)");
   if (gb.given() && !gw.given()) call.refuse_call("gb is given without gw: expected both");
   const int asked = call.threads(threads), count = s.useful(asked);
-  const int64_t own = own_size(s, true), shared = std::max(prepared_size(s), sums_size(s));
+  const int64_t own = own_size(s), shared = std::max(prepared_size(s), sums_size(s));
   scratch.must_be({shared + asked * own}, "(convolution_scratch(…),)");
   float *const common = scratch.data<float>(), *const memory = common + shared;
   const nb::gil_scoped_release free;

@@ -83,7 +83,7 @@ def can_take(*tensors: Tensor) -> bool:
     if _is_exporting():
         return False
     if torch.compiler.is_compiling():
-        return all(tensor.is_cpu for tensor in tensors)
+        return all(tensor.is_cpu for tensor in tensors) and not torch._C._are_functorch_transforms_active()
     if not PLAIN.issuperset(map(type, tensors)):
         return False
     return forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active() and readable(*tensors)
@@ -140,7 +140,8 @@ def gradients_in_torch(
     function: Callable[..., Tensor], inputs: tuple[Tensor, ...], needed: Sequence[bool], gy: Tensor
 ) -> tuple[Tensor | None, ...]:
     """Return the needed gradients of function(*inputs), with torch's operators: for gradients of gradients and batched gradients."""
-    with torch.enable_grad():  # views: an input may depend on another one, and the user's hooks on inputs must not run here
+    # Views: an input may depend on another one, and the user's hooks on inputs must not run here.
+    with torch.enable_grad(), torch.autocast("cpu", enabled=False):
         inputs = tuple(tensor.view_as(tensor) for tensor in inputs)
         y = function(*inputs)
     wanted = [tensor for tensor, is_needed in zip(inputs, needed, strict=False) if is_needed]

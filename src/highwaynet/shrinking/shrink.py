@@ -178,7 +178,7 @@ class Shrinking:
     def scratch_spec(self, removed: tuple[int, ...], seed: int) -> RunSpec:
         """Return the settings of the run that trains the same small network from scratch, with the budget of the large one."""
         plan, spec = self.study.network.plan, self.study.spec
-        training = _first(spec).training.model_dump(exclude_none=True)
+        training = _first(spec).training.model_dump()  # also settings that are None although the recipe has a value
         training |= {"layer_drop": 0.0} if plan.closable == len(removed) else {}
         if spec.network.preset.traits.has_variants:
             return RunSpec.from_run(self.study.run.path, without=removed, fresh=True, seed=seed, training=training)

@@ -108,8 +108,9 @@ class Fitting:
             return
 
         def inputs() -> Iterator[Tensor]:
-            note(f"computing once, for all {len(self.data.train):,} training samples, what is the same in every epoch")
-            for batch in self.data.train.batches(EVALUATION_BATCH):
+            for number, batch in enumerate(self.data.train.batches(EVALUATION_BATCH)):
+                if number == 1:  # an objective that does not need them, or for which they are too many, asks for one batch at most
+                    note(f"computing once, for all {len(self.data.train):,} training samples, what is the same in every epoch")
                 check()
                 yield self.computing.place(*batch)[0]
 

@@ -78,6 +78,8 @@ class Objective(nn.Module):
     def foresee(self, inputs: Iterator[Tensor], count: int) -> None:
         """Called before training if no sample is augmented, so that the inputs are the same in every epoch.
 
+        It is called twice: with the two samples of the trial before training, and then with all, which replace them.
+
         Args:
             inputs: Batches of the inputs of all training samples, in the order to which `Batch.samples` refers. Made when asked for.
             count: Number of samples.

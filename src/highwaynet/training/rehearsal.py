@@ -14,8 +14,8 @@ from highwaynet.training.measuring import Tally
 from highwaynet.training.objective import Batch, BatchLoss, Objective
 
 
-def rehearse(objective: Objective, network: Network, batch: Batch, data: DataRecord) -> dict[str, Tensor]:
-    """Try an objective on two samples; raise InputError if it does not return what training needs.
+def rehearse(objective: Objective, network: Network, batch: Batch, data: DataRecord, *, foreseen: bool) -> dict[str, Tensor]:
+    """Try an objective on two samples, which it sees before if `foreseen`; raise InputError if it does not return what training needs.
 
     Returns the state of the objective before the first step. Network, objective and torch's generator are left unchanged.
     """
@@ -30,6 +30,9 @@ def rehearse(objective: Objective, network: Network, batch: Batch, data: DataRec
     state = {name: tensor.clone() for name, tensor in objective.state_dict().items()}
     twin = copy.deepcopy(network).eval()  # batch norm keeps its statistics
     with torch.random.fork_rng(devices=[]):
+        if foreseen:
+            with _one_sentence(objective, "foresee(inputs, count)"):
+                objective.foresee(iter([batch.inputs]), len(batch.inputs))
         with _one_sentence(objective, "forward(network, batch)"):
             found = objective(twin, batch)
         _check(objective, found, batch)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
+from highwaynet.data.augmentation import Augmentation
 from highwaynet.data.dataset import Dataset
 from highwaynet.data.load import load_dataset
 from highwaynet.data.memory import target_in
@@ -192,7 +193,8 @@ def _objective(
     network = start_network(spec, plan, weights)
     inputs, targets = next(data.train.head(2).batches(2))
     batch = Batch(inputs.float(), targets.float() if targets.is_floating_point() else targets, samples=torch.arange(len(inputs)))
-    state = rehearse(given, network, batch, record)
+    augmented = bool(Augmentation(spec.training.crop, spec.training.mirror, spec.training.rotate))
+    state = rehearse(given, network, batch, record, foreseen=not augmented)
     return given, {"objective_start": state, "network": network}
 
 
