@@ -85,7 +85,7 @@ def test_rows_of_a_race_in_which_only_the_best_rate_was_repeated(tmp_path: Path)
     rows = {row.what: row.here for row in judge(RACE_MAXOUT, evidence_of(tmp_path, fakes)).rows}
     assert rows == {
         "thin network, backpropagation, 12,345 parameters, learning rate 0.01": "92.00 (91.00 ± 1.41) %",
-        "thin network, backpropagation, first seed, by learning rate": "0.01: 90.00 %, 0.03: diverged",
+        "thin network, backpropagation, first seed, by rate": "0.01: 90.00 %, 0.03: diverged",
     }
 
 

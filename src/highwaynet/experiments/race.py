@@ -202,7 +202,7 @@ def _rows(reported: Mapping[str, str]) -> Callable[["Evidence"], list[Row]]:
             if len({len(runs) for runs in groups.values()}) > 1:  # only one rate was repeated with other seeds
                 firsts = [(rate, runs[0]) for rate, runs in groups.items()]
                 values = [f"{rate:g}: {f'{tested(run):.2f} %' if run.finished else 'diverged'}" for rate, run in firsts]
-                found.append(Row(f"{title}, first seed, by learning rate", "not given", ", ".join(values)))
+                found.append(Row(f"{title}, first seed, by rate", "not given", ", ".join(values)))
             elif groups:
                 means = [f"{rate:g}: {statistics.fmean(map(tested, runs)):.2f}" for rate, runs in groups.items()]
                 found.append(Row(f"{title}, means by learning rate", "not given", f"{', '.join(means)} %"))

@@ -48,7 +48,7 @@ class Failures:
 
     def give_up(self, label: str, path: Path, reason: str) -> None:
         """Do not try a run again, and say so."""
-        way_out = f"continues it, or starts it again if you remove {path}" if path.exists() else "tries it again"
+        way_out = f"continues it, or starts it again if you remove {path}" if path.exists() else "starts it again"
         self.final[path] = f"the run {label} failed: {reason}; the same command {way_out}"
         self._note(f"the run {label} failed: {reason}")
 
