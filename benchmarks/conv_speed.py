@@ -129,7 +129,7 @@ def work(name: str, who: str) -> None:
     if who != "naive":
         keep_freed_memory()
     if who == "torch-convolutions":
-        highwaynet.layers.convolution.is_faster = lambda x: False
+        highwaynet.layers.convolution.is_faster = lambda x, weight: False
     shape = NetworkSpec(name=name).preset.made_for
     step = stepper(built(name, who).train(), torch.randn(BATCH, *shape), torch.arange(BATCH) % 10, mixed=who == "bfloat16")
     for _ in sys.stdin:

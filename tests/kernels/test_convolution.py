@@ -218,11 +218,13 @@ def test_what_does_not_fit_is_left_to_torch() -> None:
 
 
 def test_it_is_used_where_tiles_are_many_and_full() -> None:
-    assert is_faster(torch.empty(100, 16, 32, 32))
-    assert is_faster(torch.empty(1, 16, 32, 32))
-    assert not is_faster(torch.empty(1, 16, 8, 8)), "few tiles"
-    assert not is_faster(torch.empty(1000, 16, 2, 2)), "a quarter of each tile"
-    assert not is_faster(torch.empty(0, 16, 32, 32))
+    weight, wide = torch.empty(16, 16, 3, 3), torch.empty(2048, 1024, 3, 3, device="meta")
+    assert is_faster(torch.empty(100, 16, 32, 32), weight)
+    assert is_faster(torch.empty(1, 16, 32, 32), weight)
+    assert not is_faster(torch.empty(1, 16, 8, 8), weight), "few tiles"
+    assert not is_faster(torch.empty(1000, 16, 2, 2), weight), "a quarter of each tile"
+    assert not is_faster(torch.empty(0, 16, 32, 32), weight)
+    assert not is_faster(torch.empty(100, 1024, 8, 8, device="meta"), wide), "much memory"
 
 
 @pytest.mark.parametrize("make", [lambda: ConvHighway(16), lambda: ConvPlain(16, 32, kernel_size=3)])
@@ -239,7 +241,7 @@ def test_layers_use_it(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
     y = layer(x)
     found = [y.detach(), *torch.autograd.grad((y**2).sum(), (x, *layer.parameters()))]
     assert used
-    monkeypatch.setattr("highwaynet.layers.convolution.is_faster", lambda _: False)
+    monkeypatch.setattr("highwaynet.layers.convolution.is_faster", lambda *_: False)
     y = layer(x)
     right = [y.detach(), *torch.autograd.grad((y**2).sum(), (x, *layer.parameters()))]
     assert len(used) == 1

@@ -33,6 +33,8 @@ TILE = 4
 """Outputs are computed in tiles of 4×4."""
 LEAST_TILES = 48
 """With fewer tiles, preparing the weights takes longer than what is gained."""
+MOST_PAIRS = 2**20
+"""Of an input and an output channel: transformed weights of more would take more than 151 MB."""
 
 
 def in_torch(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -63,11 +65,11 @@ def can_convolve(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     return can_take(*given) and _fits(x, weight, bias) and not torch.is_autocast_enabled("cpu")
 
 
-def is_faster(x: Tensor) -> bool:
-    """Whether `convolution` is faster than torch's operator for maps of this size: if there are enough tiles, most of them full."""
-    samples, _, height, width = x.shape
+def is_faster(x: Tensor, weight: Tensor) -> bool:
+    """Whether `convolution` is faster than torch's operator: if there are enough tiles, most of them full, and not too many channels."""
+    samples, inputs, height, width = x.shape
     tiles = -(-height // TILE) * -(-width // TILE)
-    return samples * tiles >= LEAST_TILES and 8 * tiles <= height * width
+    return samples * tiles >= LEAST_TILES and 8 * tiles <= height * width and inputs * weight.shape[0] <= MOST_PAIRS
 
 
 def convolution(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

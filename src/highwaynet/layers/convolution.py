@@ -71,6 +71,6 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: int = 1,
             padding, near = 0, (kernel - 1) // 2
             x = F.pad(x, (near, kernel - 1 - near, near, kernel - 1 - near))
     x = channels_last(x)
-    if stride == padding == 1 and can_convolve(x, weight, bias) and is_faster(x):
+    if stride == padding == 1 and can_convolve(x, weight, bias) and is_faster(x, weight):
         return convolution(x, weight, bias)
     return F.conv2d(x, weight, bias, stride=stride, padding=padding)
