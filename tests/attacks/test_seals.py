@@ -13,6 +13,7 @@ from highwaynet.base.files import sha256
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.listing import summarise
 from highwaynet.runs.seals import SEALS
+from highwaynet.runs.teacher_spec import TeacherSpec
 from highwaynet.training.watcher import Watcher
 from support import Highway, Runs, small_spec
 
@@ -47,6 +48,13 @@ def test_an_intact_run_is_verified(run: RunDirectory, highway: Highway) -> None:
     assert set(states.values()) == {"right"}
     assert {"history.jsonl", "timing.jsonl", "environment.json", "spec.toml", "plan.json", "data.json", "checkpoints/final"} <= set(states)
     assert {"analysis/gates.json", "analysis/gates.npz", "validation score"} <= set(states)
+
+
+def test_an_intact_first_stage_with_hints_is_verified(trained: Path, tmp_path: Path, highway: Highway) -> None:
+    spec = small_spec().model_copy(update={"teacher": TeacherSpec(run=str(trained), hints="1:1", stage="hints")})
+    done = highway("verify", train(spec, tmp_path / "hints").path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "has distances, and no score" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(

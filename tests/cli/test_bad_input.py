@@ -92,11 +92,20 @@ def test_teachers_and_hints(highway: Highway, tmp_path: Path) -> None:
         (["--teacher", "nowhere"], "nowhere: no such run directory"),
         (["--teacher", "unfinished"], "the run did not finish; continue it with: highway train"),
         (["--teacher", "damaged"], "is damaged"),
-        (["--teacher", "wise", "--data", "flat.npz"], "it was trained with another shape of samples; choose a teacher that was trained on"),
-        (["--teacher", "wise", "--data", "fewer.npz"], "it was trained with another list of classes; choose a teacher that was trained"),
-        (["--teacher", "wise", "--hints", "two"], "teacher.hints = 'two': should be two layers as `highway networks NAME` numbers them, "),
-        (["--teacher", "wise", "--hints", "5:1"], "teacher.hints = '5:1': fc-highway has no hidden layer 5; choose one from 1 to 4"),
-        (["--teacher", "wise", "--hints", "2:4"], "teacher.hints = '2:4': fc-highway has no hidden layer 4; choose one from 1 to 3"),
+        (
+            ["--teacher", "wise", "--data", "flat.npz"],
+            "it was trained with another shape of samples ([1, 8, 8], here [6]); choose a teacher",
+        ),
+        (["--teacher", "wise", "--data", "fewer.npz"], "it was trained with another list of classes (['0', '1', "),
+        (["--teacher", "wise", "--hints", "two"], "teacher.hints = 'two': should be two layers, counted from 1 as `highway networks "),
+        (
+            ["--teacher", "wise", "--hints", "5:1"],
+            "teacher.hints = '5:1': the student: fc-highway has no hidden layer 5; choose one from 1 to 4",
+        ),
+        (
+            ["--teacher", "wise", "--hints", "2:4"],
+            "teacher.hints = '2:4': the teacher: fc-highway has no hidden layer 4; choose one from 1 to 3",
+        ),
         (["--teacher", "wise", "--hints", "2:1", "--start", "wise"], "training with hints begins with new weights; omit start"),
         (["--teacher", "wise", "--set", "teacher.temperature=0"], "teacher.temperature = 0: should be greater than 0"),
     ):

@@ -222,7 +222,13 @@ def test_a_child_does_not_inherit_the_teacher(teacher: RunDirectory, tmp_path: P
             r"teacher.weight_epochs = .*: the first must come before the second",
         ),
         ({"teacher": {"form": "hintn"}}, r"teacher.form = 'hintn': should be 'hinton' or 'fitnets'"),
-        ({"data": {"preprocessing": ("standardise",)}}, r"teacher.run = .*: its inputs are prepared in another way"),
+        ({"teacher": {"final_weight": 0.5, "weight_epochs": [1]}}, r"teacher.weight_epochs = \[1\]: should have more values \(The epochs"),
+        ({"teacher": {"final_weight": 0.5, "weight_epochs": [1, 2, 3]}}, r"teacher.weight_epochs = \[1, 2, 3\]: should have fewer values"),
+        (
+            {"data": {"preprocessing": ("standardise",)}},
+            r"teacher.run = .*: its inputs are prepared in another way \(\['scale'\], here \['standardise'\]\); "
+            r"to prepare them as for the teacher: --set \"data.preprocessing=\['scale'\]\"",
+        ),
     ],
 )
 def test_teachers_that_do_not_fit(changes: dict[str, dict[str, object]], sentence: str, teacher: RunDirectory, tmp_path: Path) -> None:
@@ -247,7 +253,7 @@ def test_an_unfinished_or_damaged_teacher_is_refused(teacher: RunDirectory, tmp_
 def test_a_teacher_of_other_data_is_refused(teacher: RunDirectory, tmp_path: Path) -> None:
     other = RunSpec(network=NetworkSpec(depth=3), training=TrainingSpec(epochs=1), teacher=TeacherSpec(run=str(teacher.path)))
     own = other.model_copy(update={"data": other.data.for_memory(None)})
-    with pytest.raises(InputError, match=r"teacher.run = .*: it was trained with another shape of samples"):
+    with pytest.raises(InputError, match=r"it was trained with another shape of samples \(\[1, 8, 8\], here \[5\]\); choose a teacher"):
         train(own, tmp_path / "run", data=(torch.rand(40, 5).numpy(), [0, 1] * 20))
 
 

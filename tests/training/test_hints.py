@@ -26,7 +26,9 @@ from highwaynet import (
 from highwaynet.networks.hidden import find_hidden, hidden_state
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.spec import RunSpec, spec_from_values
-from highwaynet.runs.stages import hints_path, stages_of
+from highwaynet.runs.stages import first_stage, hints_path, stages_of
+from highwaynet.runs.teacher_spec import FIRST_OPTIMISER, FIRST_STAGE
+from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.hints import Hints, regressor_for
 from highwaynet.training.loop import train
 
@@ -232,8 +234,12 @@ def test_what_the_stages_inherit(teacher: RunDirectory) -> None:
 @pytest.mark.parametrize(
     ("hints", "own", "sentence"),
     [
-        ("9:2", {}, r"teacher.hints = '9:2': fc-plain has no hidden layer 9; choose one from 1 to 8 \(`highway networks fc-plain`"),
-        ("4:4", {}, r"teacher.hints = '4:4': fc-plain has no hidden layer 4; choose one from 1 to 3"),
+        (
+            "9:2",
+            {},
+            r"teacher.hints = '9:2': the student: fc-plain has no hidden layer 9; choose one from 1 to 8 \(`highway networks fc-plain`",
+        ),
+        ("4:4", {}, r"teacher.hints = '4:4': the teacher: fc-plain has no hidden layer 4; choose one from 1 to 3"),
         ("6", {}, r"teacher.hints = '6': should be .*for instance 6:2"),
         ("0:1", {}, r"teacher.hints = '0:1': should be"),
         ("4:2", {"stage": "hint"}, r"teacher.stage = 'hint': should be 'hints' or 'distillation'"),
@@ -250,11 +256,31 @@ def test_maps_that_do_not_fit(tmp_path: Path) -> None:
     teacher = train(spec_with({"name": "highway-a"}, training={"epochs": 1}), tmp_path / "wise")
     for hints, sentence in (
         ("4:1", r"layer 4 of mnist-plain-16 and layer 1 of the teacher, highway-a, do not fit: the student's maps of 2×2 are smaller than"),
-        ("10:1", r"mnist-plain-16 has no hidden layer 10; choose one from 1 to 9"),
+        ("10:1", r"the student: mnist-plain-16 has no hidden layer 10; choose one from 1 to 9"),
     ):
         with pytest.raises(InputError, match=rf"teacher.hints = '{hints}': {sentence}"):
             train(hinted(teacher, hints, {"name": "mnist-plain-16"}, training={"epochs": 1}), tmp_path / "thin")
     assert [path.name for path in tmp_path.iterdir()] == ["wise"]
+
+
+def test_a_first_stage_is_no_teacher_and_gives_a_second_one_its_weights_only(teacher: RunDirectory, tmp_path: Path) -> None:
+    first = train(stages_of(hinted(teacher), tmp_path / "thin")[0].spec, tmp_path / "hints")
+    assert first.read_spec().training.optimiser == "adamw"
+    with pytest.raises(InputError, match=r"teacher.run = .*: it is the first stage of a training with hints, .*; name that of the second"):
+        train(hinted(first), tmp_path / "thin")
+    again = RunSpec.from_run(first.path, teacher={"run": str(teacher.path)})
+    usual = RunSpec(network=again.network)
+    for setting in ("optimiser", "learning_rate", "momentum", "epochs"):
+        assert getattr(again.training, setting) == getattr(usual.training, setting)
+    assert again.training.batch_size == first.read_spec().training.batch_size
+    assert set(first_stage(hinted(teacher))) <= {*FIRST_STAGE, *FIRST_OPTIMISER}
+    slow = train(stages_of(hinted(teacher, training={"optimiser": "rmsprop"}), tmp_path / "thin")[0].spec, tmp_path / "slow")
+    assert RunSpec.from_run(slow.path).training.optimiser == "rmsprop"
+
+
+def test_a_first_stage_that_diverges_says_which_rate_to_change(teacher: RunDirectory, tmp_path: Path) -> None:
+    with pytest.raises(DivergenceError, match=r"try a teacher.hint_rate below 1e\+06, or"):
+        train(hinted(teacher, "2:2", DENSE | {"activation": "relu"}, hint_rate=1e6), tmp_path / "wild")
 
 
 def test_the_second_folder_is_checked_before_the_first_stage(teacher: RunDirectory, tmp_path: Path) -> None:

@@ -130,7 +130,11 @@ def _sentence(spec: type[BaseModel], details: list[ErrorDetails], section: str) 
             clauses[str(detail["ctx"]["error"])] = []
         else:
             field = section + ".".join(part for part in place if part.isidentifier() and part not in {"float", "int", "str"})
-            meaning = _meaning(spec, place)
+            meaning = _meaning(spec, [part for part in place if not part.isdigit()])
+            if detail["type"] == "too_long" or (detail["type"] == "missing" and isinstance(detail["loc"][-1], int)):
+                size = "fewer" if detail["type"] == "too_long" else "more"
+                clauses[f"{field} = {_shown(detail['input'])}: should have {size} values" + (f" ({meaning})" if meaning else "")] = []
+                continue
             if detail["type"] == "missing":
                 clauses[f"{field} is missing" + (f" ({meaning})" if meaning else "")] = []
                 continue

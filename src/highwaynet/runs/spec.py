@@ -22,7 +22,7 @@ from highwaynet.runs.changes import assign, drop_dependent
 from highwaynet.runs.names import Kept
 from highwaynet.runs.optimisers import default_rate
 from highwaynet.runs.recipes import find_recipe, usual_recipe
-from highwaynet.runs.teacher_spec import TeacherSpec
+from highwaynet.runs.teacher_spec import FIRST_OPTIMISER, FIRST_STAGE, TeacherSpec
 from highwaynet.runs.training_spec import TrainingSpec
 
 SPEC = "spec.toml"
@@ -235,6 +235,7 @@ def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
     if not (Path(run) / SPEC).is_file():
         raise InputError(f"start.run = {run!r}: there is no run directory")
     parent = read_spec_values(Path(run) / SPEC)
+    _forget_first_stage(parent)
     for section in ("start", "teacher"):
         parent.pop(section, None)
     if isinstance(training := parent.get("training"), dict) and training.get("epochs") == 0:
@@ -247,6 +248,14 @@ def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
     for field, value in changes.items():
         assign(parent, field, value)
     return parent
+
+
+def _forget_first_stage(parent: dict[str, Any]) -> None:
+    """Remove settings that the first stage of a training with hints does not share with a second one, which has its usual ones then."""
+    teacher, training = parent.get("teacher"), parent.get("training")
+    if isinstance(teacher, dict) and teacher.get("stage") == "hints" and isinstance(training, dict):
+        for name in (*FIRST_STAGE, *(FIRST_OPTIMISER if training.get("optimiser") == "adamw" else ())):
+            training.pop(name, None)
 
 
 def read_spec_values(path: Path) -> dict[str, Any]:

@@ -41,8 +41,9 @@ def stages_of(spec: RunSpec, path: Path) -> tuple[StageRun, StageRun]:
     first = with_training(spec, **first_stage(spec)).model_copy(update={"teacher": known.model_copy(update={"stage": "hints"})})
     start, second = StartSpec(run=str(place.resolve())), known.model_copy(update={"stage": "distillation"})
     student, hint = known.layers
+    how = f", with {first.training.optimiser} and learning rate {first.training.learning_rate:g}"
     return (
-        StageRun(first, place, f"stage 1 of 2: layers 1 to {student} learn to predict layer {hint} of the teacher"),
+        StageRun(first, place, f"stage 1 of 2: layers 1 to {student} learn to predict layer {hint} of the teacher{how}"),
         StageRun(spec.model_copy(update={"start": start, "teacher": second}), path, "stage 2 of 2: the whole network, with distillation"),
     )
 

@@ -9,6 +9,11 @@ from highwaynet.runs.names import Kept
 
 DistanceForm = Literal["hinton", "fitnets"]
 Stage = Literal["hints", "distillation"]
+FIRST_STAGE = ("epochs", "label_smoothing", "class_weight", "layer_drop")
+"""Training settings of a first stage with hints that say nothing about a second one."""
+FIRST_OPTIMISER = ("optimiser", "learning_rate", "momentum", "nesterov", "smoothing")
+"""The same, if the first stage has the optimiser that replaces sgd in it."""
+
 Epoch = Annotated[float, Field(ge=0, le=1_000_000, strict=False)]
 
 
@@ -45,7 +50,7 @@ class TeacherSpec(Spec):
 
     hints: Annotated[str, Field(pattern=r"^[1-9]\d{0,5}:[1-9]\d{0,5}$")] | None = None
     """Train in two stages with a hint. The first stage is a run of its own, in a folder next to that of the second one, which starts with
-    its weights. How to write it: two layers as `highway networks NAME` numbers them, STUDENT:TEACHER, for instance 6:2."""
+    its weights. How to write it: two layers, counted from 1 as `highway networks NAME` numbers them, STUDENT:TEACHER, for instance 6:2."""
 
     hint_epochs: Annotated[float, Field(gt=0, le=1_000_000, strict=False)] | None = None
     """Epochs of the first stage, or below 1 a share of those of the second; by default as many as of the second."""

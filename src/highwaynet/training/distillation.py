@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from highwaynet.base.errors import InputError
+from highwaynet.base.text import shortened
 from highwaynet.data.preparation import Preparation
 from highwaynet.networks.network import Network
 from highwaynet.runs.checkpoints import checksum
@@ -161,25 +162,40 @@ def _load(spec: TeacherSpec, preparation: Preparation) -> tuple[Network, Teacher
         run = RunDirectory.open(Path(spec.run))
         if not run.finished:
             run.resolve("final")  # raises an error that says how the run ended, and how to continue it
+        section = run.read_spec().teacher
         network, known = load_network(run, spec.checkpoint), run.load_preparation()
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
+    if section is not None and section.stage == "hints":
+        raise InputError(f"{where}: it is the first stage of a training with hints, without trained outputs; name that of the second stage")
     found = checksum(network.state_dict())
     if spec.weights not in {None, found}:
         raise InputError(f"{where}: its weights are not those that the run started with; omit teacher.weights to use these")
     mine, theirs = preparation.record, known.record
     for field, what in MUST_AGREE.items():
         if getattr(mine, field) != getattr(theirs, field):
-            raise InputError(f"{where}: it was trained with another {what}; choose a teacher that was trained on such data")
+            both = f"{_short(getattr(theirs, field))}, here {_short(getattr(mine, field))}"
+            raise InputError(
+                f"{where}: it was trained with another {what} ({both}); choose a teacher that was trained on the same kind of data"
+            )
+    if theirs.preprocessing != mine.preprocessing:
+        steps, here = list(theirs.preprocessing), list(mine.preprocessing)
+        way = f'to prepare them as for the teacher: --set "data.preprocessing={steps}"'
+        raise InputError(f"{where}: its inputs are prepared in another way ({steps}, here {here}); {way}")
     if not _prepared_alike(preparation, known):
-        way = "data.preprocessing, or the training samples, differ"
-        raise InputError(f"{where}: its inputs are prepared in another way ({way}); train both alike")
+        raise InputError(
+            f"{where}: its inputs are prepared in another way, because it was trained on other samples; train both on the same ones"
+        )
     return network, spec.model_copy(update={"weights": found})
+
+
+def _short(value: object) -> str:
+    return shortened(str(list(value) if isinstance(value, tuple) else value), 60)
 
 
 def _prepared_alike(one: Preparation, two: Preparation) -> bool:
     """Whether the same raw sample becomes the same input."""
-    if one.record.preprocessing != two.record.preprocessing or one.record.encoder != two.record.encoder:
+    if one.record.encoder != two.record.encoder:
         return False
     mine, theirs = one.preprocessing.state, two.preprocessing.state
     return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)

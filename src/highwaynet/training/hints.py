@@ -95,16 +95,20 @@ def hints_for(spec: RunSpec, plan: Plan, teacher: Network) -> Hints:
         raise ValueError("the run has no hints")
     where = f"teacher.hints = {known.hints!r}"
     student_number, teacher_number = known.layers
-    try:
-        guided, hint = find_hidden(plan, student_number), find_hidden(teacher.plan, teacher_number)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
+    guided, hint = _found(where, "student", plan, student_number), _found(where, "teacher", teacher.plan, teacher_number)
     try:
         regressor = regressor_for(guided, hint, known.regressor_range, generator_for(spec.seed, "regressor"))
     except InputError as error:
         names = f"layer {student_number} of {plan.name} and layer {teacher_number} of the teacher, {teacher.plan.name}"
         raise InputError(f"{where}: {names}, do not fit: {error}") from error
     return Hints(teacher, hint, guided, regressor)
+
+
+def _found(where: str, whose: str, plan: Plan, number: int) -> HiddenLayer:
+    try:
+        return find_hidden(plan, number)
+    except InputError as error:
+        raise InputError(f"{where}: the {whose}: {error}") from error
 
 
 def regressor_for(guided: HiddenLayer, hint: HiddenLayer, start_range: float | None, generator: Generator) -> nn.Module:
@@ -123,7 +127,9 @@ def regressor_for(guided: HiddenLayer, hint: HiddenLayer, start_range: float | N
         height, width = (mine - theirs + 1 for mine, theirs in zip(guided.shape[1:], hint.shape[1:], strict=True))
         sizes = [f"{one.shape[1]}×{one.shape[2]}" for one in (guided, hint)]
         if min(height, width) < 1:
-            raise InputError(f"the student's maps of {sizes[0]} are smaller than the teacher's of {sizes[1]}; choose a lower layer of it")
+            raise InputError(
+                f"the student's maps of {sizes[0]} are smaller than the teacher's of {sizes[1]}; choose a lower layer of the student"
+            )
         if height != width:
             raise InputError(f"maps of {sizes[0]} and {sizes[1]} need a square kernel; choose layers whose maps have the same proportions")
         if pieces > 1:
