@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +13,33 @@ from torch import Tensor
 
 from highwaynet import (
     Batch,
+    DataSpec,
     InputError,
     InterruptedRunError,
     Interruption,
     NetworkSpec,
+    TeacherSpec,
     Watcher,
     build_network,
     evaluate,
+    explore,
+    export,
+    inspect,
     load,
     load_dataset,
     train_seeds,
 )
 from highwaynet.networks.hidden import find_hidden, hidden_state
 from highwaynet.runs.directory import RunDirectory
-from highwaynet.runs.spec import RunSpec, spec_from_values
+from highwaynet.runs.spec import RunSpec, parse_spec, spec_from_values
 from highwaynet.runs.stages import first_stage, hints_path, stages_of
 from highwaynet.runs.teacher_spec import FIRST_OPTIMISER, FIRST_STAGE
+from highwaynet.shrinking.shrink import Shrinking
+from highwaynet.shrinking.shrink_record import ShrinkSettings
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.hints import Hints, regressor_for
 from highwaynet.training.loop import train
+from support import Highway
 
 DENSE: dict[str, Any] = {"name": "fc-plain", "depth": 8, "width": 12}
 
@@ -309,3 +318,53 @@ def test_validation_measures_the_distance(teacher: RunDirectory, tmp_path: Path)
     with torch.no_grad():
         far = (hidden_state(wise, inputs, hint) - regressor(hidden_state(trained, inputs, guided))).square().sum(1).mean() / 2
     assert math.isclose(run.read_history()[0].validation_loss, far.item(), rel_tol=1e-5)
+
+
+def test_a_first_stage_gives_no_answers_but_can_be_looked_into(teacher: RunDirectory, tmp_path: Path) -> None:
+    second = train(hinted(teacher, "3:2", {"name": "fc-highway", "depth": 6, "width": 12}), tmp_path / "thin")
+    first, test = hints_path(second.path), load_dataset(DataSpec()).test.inputs[:2]
+    what = "it is the first stage of a training with hints, without trained outputs"
+    sentence = rf"{first}: {what}; name that of the second stage, {second.path}$"
+    study = inspect(first)
+    for answer in (
+        lambda: evaluate(first),
+        study.evaluation,
+        lambda: load(first).predict(test),
+        lambda: export(first, tmp_path / "first.onnx"),
+        lambda: explore(first),
+        Shrinking(study, ShrinkSettings(keep=2), tmp_path / "small").check,
+    ):
+        with pytest.raises(InputError, match=sentence):
+            answer()
+    assert study.reason_against("lesions") == study.reason_against("mistakes") == study.reason_against("flow")
+    with pytest.raises(InputError, match="lesions does not apply to this network: it is from the first stage of a training with hints"):
+        study.lesions()
+    assert study.gates().mean.shape == (5, 12)
+    assert load(first).network.plan == second.load_plan()
+    for name in ("other", "hints-"):
+        shutil.copytree(first, tmp_path / name)
+        with pytest.raises(InputError, match=r"name that of the second stage$"):
+            evaluate(tmp_path / name)
+
+
+def test_settings_for_hints_need_hints(teacher: RunDirectory, tmp_path: Path) -> None:
+    for field, value in (("hint_epochs", 4.0), ("hint_rate", 0.1), ("regressor_range", 0.05)):
+        with pytest.raises(InputError, match=rf"teacher.{field} = {value}: needs teacher.hints, for instance 6:2; add it, or omit this$"):
+            spec_with(teacher={"run": str(teacher.path), field: value})
+    # Recipes name such settings for all runs with a teacher, and stored specs have them.
+    spec = RunSpec(network=NetworkSpec(name="mnist-fitnet"), teacher=TeacherSpec(run=str(teacher.path)))
+    assert spec.teacher is not None
+    assert spec.teacher.hint_epochs is not None
+    assert spec_from_values(parse_spec(spec.to_toml(), tmp_path)) == spec
+
+
+def test_next_steps_after_a_first_stage(highway: Highway, teacher: RunDirectory, tmp_path: Path) -> None:
+    size = ("--network", "fc-plain", "--depth", "6", "--width", "12", "--epochs", "1")
+    begun = ("train", *size, "--teacher", str(teacher.path), "--hints", "3:2", "--out", "thin")
+    assert "next: highway evaluate thin\n" in highway(*begun, cwd=tmp_path).stdout
+    way = f"highway train --start hints-thin --teacher {teacher.path} --out RUN  (the second stage, with its usual settings)\n"
+    assert highway("train", "hints-thin", "--resume", cwd=tmp_path).stdout.endswith(f"next: {way}")
+    shutil.rmtree(tmp_path / "thin")  # as if stopped between the stages
+    told = highway("train", "hints-thin", "--resume", cwd=tmp_path).stdout
+    assert told.endswith(f"next: the command that began both stages, with --out thin --resume\n      {way}")
+    assert "next: highway evaluate thin\n" in highway(*begun, "--resume", cwd=tmp_path).stdout

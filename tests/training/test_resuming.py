@@ -588,3 +588,17 @@ class TestEarlyStopping:
         stop_after(last - 5, spec, tmp_path / "run")
         train(spec, tmp_path / "run", resume=True)
         assert results(tmp_path / "run") == results(calm.path)
+
+
+def test_ctrl_c_before_the_first_step(tmp_path: Path) -> None:
+    class Impatient(Watcher):
+        def started(self, data: DataRecord, epochs: int, steps: int) -> None:
+            raise KeyboardInterrupt
+
+    spec = spec_with(epochs=1)
+    with pytest.raises(InterruptedRunError, match=r"^interrupted before the first step$") as stopped:
+        train(spec, tmp_path / "run", watcher=Impatient())
+    assert stopped.value.exit_code == 130
+    assert RunDirectory.open(tmp_path / "run").read_events()[-1].startswith("interrupted before the first step")
+    assert summarise(tmp_path / "run").state == "interrupted"
+    assert train(spec, tmp_path / "run", resume=True).read_history() == train(spec, tmp_path / "calm").read_history()

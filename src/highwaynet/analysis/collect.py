@@ -52,6 +52,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network, load_start
 from highwaynet.runs.names import Kept
 from highwaynet.runs.run_records import Score
+from highwaynet.runs.stages import check_outputs
 from highwaynet.training.evaluation import evaluate
 
 
@@ -116,7 +117,7 @@ class Study:
     def reason_against(self, question: str) -> str | None:
         """Return why the question with this name does not apply to the network; None if it does."""
         has: dict[Need, object] = {"gates": self.has_gates, "classes": self.classes, "closable layers": self.closable}
-        has["removable layers"] = self.has_removable
+        has |= {"removable layers": self.has_removable, "outputs": not self.spec.is_first_stage}
         return next((REASONS[need] for need in QUESTIONS[question].needs if not has.get(need, True)), None)
 
     @property
@@ -129,11 +130,16 @@ class Study:
 
         Args:
             part: Which part: train, validation or test.
+
+        Raises:
+            InputError: If the outputs are not trained: the run is the first stage of a training with hints.
         """
+        check_outputs(self.spec, self.run.path)
         return evaluate(self.network, self.data.part(part))
 
     def evaluation(self) -> EvaluationRecord:
         """Compute loss and metrics on all parts of the data."""
+        check_outputs(self.spec, self.run.path)
         known = self.run.load_record(EVALUATION, EvaluationRecord)
         if known is not None and known.fingerprint == self._fingerprint:
             return known

@@ -23,10 +23,11 @@ from highwaynet.runs.record_files import record_name
 
 EVALUATION = "evaluation"
 """The name of the record of all scores; it exists for every network."""
-Need = Literal["gates", "classes", "closable layers", "removable layers", "start", "train"]
+Need = Literal["outputs", "gates", "classes", "closable layers", "removable layers", "start", "train"]
 RecordT = TypeVar("RecordT", bound=AnalysisRecord)
 
 REASONS: dict[Need, str] = {
+    "outputs": "it is from the first stage of a training with hints, and its outputs are not trained",
     "gates": "it has no highway layers, and therefore no transform gates",
     "classes": "it is a regression, which has no classes to compare",
     "closable layers": "it has no layers that can be closed; highway and residual layers can",
@@ -63,19 +64,21 @@ class Question(Generic[RecordT]):
         return record_name(self.name, part if self.by_part else None)
 
 
-MISTAKES = Question("mistakes", MistakesRecord, "mistakes.analyse_mistakes", "inspect", ("train",), by_part=True, reported=("test",))
+CLOSING: tuple[Need, ...] = ("closable layers", "outputs")
+"""What a network needs so that closing its layers can be judged."""
+MISTAKES = Question(
+    "mistakes", MistakesRecord, "mistakes.analyse_mistakes", "inspect", ("outputs", "train"), by_part=True, reported=("test",)
+)
 GATES = Question("gates", GatesRecord, "gates.analyse_gates", "inspect", ("gates",), options=("sample",))
-ROUTING = Question("routing", RoutingRecord, "routing.analyse_routing", "inspect", ("gates", "classes"))
-FLOW = Question("flow", FlowRecord, "flow.analyse_flow", "inspect", ("start",), samples=1000)
+ROUTING = Question("routing", RoutingRecord, "routing.analyse_routing", "inspect", ("gates", "classes", "outputs"))
+FLOW = Question("flow", FlowRecord, "flow.analyse_flow", "inspect", ("outputs", "start"), samples=1000)
 REFINEMENT = Question("refinement", RefinementRecord, "refinement.analyse_refinement", "inspect", samples=10_000)
-LESIONS = Question(
-    "lesions", LesionsRecord, "lesions.analyse_lesions", "lesion", ("closable layers",), by_part=True, reported=("train", "test")
-)
-PAIRS = Question("pairs", PairsRecord, "lesions.analyse_pairs", "lesion", ("closable layers",), by_part=True, samples=1000)
+LESIONS = Question("lesions", LesionsRecord, "lesions.analyse_lesions", "lesion", CLOSING, by_part=True, reported=("train", "test"))
+PAIRS = Question("pairs", PairsRecord, "lesions.analyse_pairs", "lesion", CLOSING, by_part=True, samples=1000)
 DELETIONS = Question(
-    "deletions", DeletionsRecord, "lesions.analyse_deletions", "lesion", ("closable layers",), by_part=True, samples=1000, options=("seed",)
+    "deletions", DeletionsRecord, "lesions.analyse_deletions", "lesion", CLOSING, by_part=True, samples=1000, options=("seed",)
 )
-DEPTH = Question("depth", DepthRecord, "greedy.analyse_depth", "lesion", ("removable layers",), by_part=True, samples=4000)
+DEPTH = Question("depth", DepthRecord, "greedy.analyse_depth", "lesion", ("removable layers", "outputs"), by_part=True, samples=4000)
 
 QUESTIONS: dict[str, Question[Any]] = {
     question.name: question for question in (MISTAKES, GATES, ROUTING, FLOW, REFINEMENT, LESIONS, PAIRS, DELETIONS, DEPTH)

@@ -39,9 +39,11 @@ def evaluate_command(
     Example: highway evaluate runs/fc-highway-50-digits-seed0 --split test
     """
     from highwaynet.runs.directory import RunDirectory
+    from highwaynet.runs.stages import check_outputs
 
     use_data_root(data_root)
     opened = RunDirectory.open(run)  # before torch is imported, so that a wrong path is reported at once
+    check_outputs(opened.read_spec(), run)
     from highwaynet.analysis.collect import Study
 
     study = Study(opened, checkpoint)

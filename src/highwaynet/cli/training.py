@@ -135,6 +135,25 @@ def print_answer(answer: dict[str, Any]) -> None:
     if "best_epoch" in answer:
         best = EpochRecord.model_validate(answer["best_epoch"])
         console.print(f"best epoch: {best.epoch}, validation {best.validation}; other commands use its weights", soft_wrap=True)
-    console.print(
-        f"run: {place}\nnext: highway evaluate {place}\n      highway predict {place} FILE...\n      highway report {place}", soft_wrap=True
-    )
+    steps = _after_first_stage(Path(answer["run"])) or [
+        f"highway evaluate {place}",
+        f"highway predict {place} FILE...",
+        f"highway report {place}",
+    ]
+    following = "\n      ".join(steps)
+    console.print(f"run: {place}\nnext: {following}", soft_wrap=True)
+
+
+def _after_first_stage(run: Path) -> list[str]:
+    """Return the next steps after a first stage with hints; empty after other runs."""
+    from highwaynet.runs.directory import RunDirectory
+    from highwaynet.runs.stages import second_path
+
+    teacher = RunDirectory.open(run).read_spec().teacher
+    if teacher is None or teacher.stage != "hints":
+        return []
+    place, second = shlex.quote(str(run)), second_path(run)
+    steps = [f"highway train --start {place} --teacher {shlex.quote(teacher.run)} --out RUN  (the second stage, with its usual settings)"]
+    if second is not None and not (second / SPEC).is_file():
+        steps.insert(0, f"the command that began both stages, with --out {shlex.quote(str(second))} --resume")
+    return steps

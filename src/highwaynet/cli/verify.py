@@ -60,7 +60,7 @@ def _score(run: RunDirectory) -> "Check":
     spec = run.read_spec()
     if spec.training.objective is not None or spec.data.in_memory:
         return Check(what=what, state="unsealed", detail="needs data or an objective that were passed in Python")
-    if spec.teacher is not None and spec.teacher.stage == "hints":
+    if spec.is_first_stage:
         return Check(what=what, state="unsealed", detail="the first stage of a training with hints has distances, and no score")
     found_epoch = epoch_in(run.read_history(), run.checkpoints.record(run.resolve(run.answer)).epoch, run.path)
     stored = found_epoch.validation if found_epoch else None

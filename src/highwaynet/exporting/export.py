@@ -14,6 +14,7 @@ from highwaynet.runs.checkpoints import checksum
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.model import TrainedModel, load
 from highwaynet.runs.names import Kept
+from highwaynet.runs.stages import check_outputs
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def export(
         raise unknown("export", str(to), get_args(Target))
     to = form_of(None if path is None else Path(path), to)
     source = _source(run, checkpoint, to)
+    check_outputs(source.model.spec, source.model.run)
     place = check_place(Path(path) if path is not None else default_place(source.model.run, to))
     content, difference = _WRITTEN[to](source, str(place))
     remove_leftovers_of(place)

@@ -27,6 +27,7 @@ from highwaynet.runs.load import load_network
 from highwaynet.runs.names import Kept
 from highwaynet.runs.packed import check_new
 from highwaynet.runs.spec import RunSpec, StartSpec, with_training
+from highwaynet.runs.stages import check_outputs
 
 BATCH = 256
 
@@ -96,7 +97,8 @@ class TrainedModel:
                 mapping of column names to values, or a data frame.
 
         Raises:
-            InputError: If the samples have another form than the training data, or values that are not finite numbers.
+            InputError: If the samples have another form than the training data, or values that are not finite numbers, or the run is the
+                first stage of a training with hints, whose outputs are not trained.
         """
         pictures = read_pictures(inputs, self.data) if self.data.kind == "images" else None
         raw = as_tensor(self._rows(inputs) if self.data.kind == "table" else self._array(inputs) if pictures is None else pictures)
@@ -104,6 +106,7 @@ class TrainedModel:
 
     def _outputs(self, raw: Tensor) -> Tensor:
         """Compute the outputs for raw inputs, or encoded rows of a table."""
+        check_outputs(self.spec, self.run)
         shape = self.data.input_shape
         if tuple(raw.shape) == shape:
             raw = raw[None]  # a single sample

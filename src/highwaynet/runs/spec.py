@@ -22,7 +22,7 @@ from highwaynet.runs.changes import assign, drop_dependent
 from highwaynet.runs.names import Kept
 from highwaynet.runs.optimisers import default_rate
 from highwaynet.runs.recipes import find_recipe, usual_recipe
-from highwaynet.runs.teacher_spec import FIRST_OPTIMISER, FIRST_STAGE, TeacherSpec
+from highwaynet.runs.teacher_spec import FIRST_OPTIMISER, FIRST_STAGE, WITH_HINTS, TeacherSpec
 from highwaynet.runs.training_spec import TrainingSpec
 
 SPEC = "spec.toml"
@@ -153,6 +153,8 @@ class RunSpec(Spec):
         """Fill in training settings and preprocessing from the recipe, and the learning rate from the network."""
         if not isinstance(values, dict):
             return values
+        if "schema_version" not in values:  # the complete specs of earlier runs may have such settings
+            _refuse_without_hints(values.get("teacher"))
         network, training, data = (_given(values.get(section, {})) for section in ("network", "training", "data"))
         if network is None or training is None or data is None:
             return values
@@ -184,7 +186,7 @@ class RunSpec(Spec):
                 f"teacher.hints = {self.teacher.hints!r}: training with hints begins with new weights; omit start, or set teacher.stage to "
                 "hints or distillation to train one of the two stages"
             )
-        if self.teacher is not None and self.teacher.stage == "hints":
+        if self.is_first_stage:
             for field in ("label_smoothing", "class_weight", "layer_drop"):
                 if value := getattr(self.training, field):
                     raise ValueError(f"training.{field} = {value!r}: the stage with hints has no outputs to apply it to; omit it")
@@ -193,6 +195,11 @@ class RunSpec(Spec):
             if start >= end:
                 raise ValueError(f"teacher.weight_epochs = {list(self.teacher.weight_epochs)}: the first must come before the second")
         return self
+
+    @property
+    def is_first_stage(self) -> bool:
+        """Whether it is the first stage of a training with hints, in which the outputs of the network are not trained."""
+        return self.teacher is not None and self.teacher.stage == "hints"
 
     def to_toml(self) -> str:
         """Return the spec as TOML, with all settings."""
@@ -209,6 +216,16 @@ def _given(section: Any) -> dict[str, Any] | None:
     if isinstance(section, Spec):
         return {field: getattr(section, field) for field in section.model_fields_set}
     return section if isinstance(section, dict) else None
+
+
+def _refuse_without_hints(teacher: Any) -> None:
+    """Raise ValueError if a user gives settings for hints without hints, where they have no effect."""
+    given = _given(teacher) if teacher is not None else None
+    if not given or given.get("hints") is not None:
+        return
+    for field in WITH_HINTS:
+        if (value := given.get(field)) is not None:
+            raise ValueError(f"teacher.{field} = {value!r}: needs teacher.hints, for instance 6:2; add it, or omit this")
 
 
 def _applicable(recipe: dict[str, Any], training: dict[str, Any]) -> dict[str, Any]:

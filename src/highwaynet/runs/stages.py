@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from highwaynet.base.errors import InputError
 from highwaynet.networks.presets import PRESETS
 from highwaynet.runs.optimisers import default_rate
-from highwaynet.runs.spec import RunSpec, StartSpec, with_training
+from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, with_training
 
 ADAPTIVE = ("rmsprop", "adamw")
 """Optimisers whose steps do not depend on the size of the loss."""
@@ -31,6 +32,27 @@ def hints_path(path: Path) -> Path:
     'runs/hints-thin'
     """
     return path.with_name(f"hints-{path.name}")
+
+
+def second_path(path: Path) -> Path | None:
+    """Return the folder of the run that follows a first stage; None if the folder of the first stage has another name.
+
+    >>> str(second_path(Path("runs/hints-thin"))), second_path(Path("runs/mine"))
+    ('runs/thin', None)
+    """
+    name = path.name.removeprefix("hints-")
+    return path.with_name(name) if name and name != path.name else None
+
+
+def check_outputs(spec: RunSpec, path: Path) -> None:
+    """Raise InputError if the run is a first stage, whose answers mean nothing."""
+    if not spec.is_first_stage:
+        return
+    second = second_path(path)
+    named = f", {second}" if second is not None and (second / SPEC).is_file() else ""
+    raise InputError(
+        f"{path}: it is the first stage of a training with hints, without trained outputs; name that of the second stage{named}"
+    )
 
 
 def stages_of(spec: RunSpec, path: Path) -> tuple[StageRun, StageRun]:

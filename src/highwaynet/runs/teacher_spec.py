@@ -14,6 +14,9 @@ FIRST_STAGE = ("epochs", "label_smoothing", "class_weight", "layer_drop")
 FIRST_OPTIMISER = ("optimiser", "learning_rate", "momentum", "nesterov", "smoothing")
 """The same, if the first stage has the optimiser that replaces sgd in it."""
 
+WITH_HINTS = ("hint_epochs", "hint_rate", "regressor_range")
+"""Settings that have no effect without hints."""
+
 Epoch = Annotated[float, Field(ge=0, le=1_000_000, strict=False)]
 
 

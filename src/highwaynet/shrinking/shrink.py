@@ -20,6 +20,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 from highwaynet.runs.model import load
 from highwaynet.runs.spec import SPEC, RunSpec, spec_from_values
+from highwaynet.runs.stages import check_outputs
 from highwaynet.shrinking.curves import Announce, compute_curves, selection_part
 from highwaynet.shrinking.latency import latencies
 from highwaynet.shrinking.replacement import Replaced, replace_spans
@@ -76,6 +77,7 @@ class Shrinking:
         settings, layers = self.settings, self.layers
         if not self.study.run.finished:
             raise InputError(f"{self.study.run.path}: the run is not finished; only trained networks can be shrunk")
+        check_outputs(self.study.spec, self.study.run.path)
         if settings.criterion == "gates" and not self.study.has_gates:
             raise InputError("--criterion gates: the network has residual layers, which have no gates; choose another criterion")
         if self.study.spec.training.objective is not None and (settings.heal_epochs or settings.from_scratch):

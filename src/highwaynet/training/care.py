@@ -122,8 +122,7 @@ class Care:
         saved = fitting.saver.newest() if fitting.world.leads else None
         where = f"the last good checkpoint is from step {saved.step}" if saved else "there is no checkpoint yet"
         tried = f", after {state.rewinds} rewind{'s' if state.rewinds > 1 else ''}" if state.rewinds else ""
-        known = fitting.spec.teacher
-        setting = "teacher.hint_rate" if known is not None and known.stage == "hints" else "training.learning_rate"
+        setting = "teacher.hint_rate" if fitting.spec.is_first_stage else "training.learning_rate"
         ways = [f"a {setting} below {training.learning_rate * 0.5**state.rewinds:g}"]
         ways += ["--clip-norm 1"] if training.clip_norm is None else []
         ways += ["--on-divergence rewind"] if training.on_divergence == "stop" else []

@@ -17,6 +17,7 @@ from highwaynet.runs.checkpoints import checksum
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.stages import check_outputs
 from highwaynet.runs.teacher_spec import DistanceForm, TeacherSpec
 from highwaynet.training.objective import Batch, BatchLoss, Companions, Objective, has_members, means_of_members, members_as_samples
 from highwaynet.training.teacher_answers import TeacherAnswers
@@ -162,12 +163,10 @@ def _load(spec: TeacherSpec, preparation: Preparation) -> tuple[Network, Teacher
         run = RunDirectory.open(Path(spec.run))
         if not run.finished:
             run.resolve("final")  # raises an error that says how the run ended, and how to continue it
-        section = run.read_spec().teacher
+        check_outputs(run.read_spec(), run.path)
         network, known = load_network(run, spec.checkpoint), run.load_preparation()
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
-    if section is not None and section.stage == "hints":
-        raise InputError(f"{where}: it is the first stage of a training with hints, without trained outputs; name that of the second stage")
     found = checksum(network.state_dict())
     if spec.weights not in {None, found}:
         raise InputError(f"{where}: its weights are not those that the run started with; omit teacher.weights to use these")

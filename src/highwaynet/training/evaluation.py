@@ -15,6 +15,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
 from highwaynet.runs.names import Kept
 from highwaynet.runs.run_records import Score
+from highwaynet.runs.stages import check_outputs
 from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.measuring import Tally
 from highwaynet.training.objective import Batch, Objective, standard_objective
@@ -59,5 +60,6 @@ def evaluate(network: nn.Module, split: Split, world: World = ALONE, objective: 
 def evaluate_run(run: RunDirectory, part: Part, checkpoint: Kept | None = None, data: Any = None) -> Score:
     """Loss and metrics of a run's network on one part of its data; `data` are those of a run that was trained on data in memory."""
     spec, preparation = run.read_spec(), run.load_preparation()
+    check_outputs(spec, run.path)
     network = load_network(run, checkpoint, data=preparation.record)
     return evaluate(network, load_dataset(spec.data, preparation, data=data).part(part))

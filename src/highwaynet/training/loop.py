@@ -119,8 +119,13 @@ def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruptio
     log = run.log if world.leads else lambda event: None
     try:
         with _generators_given_back(job.spec.training.device or "cpu"):
-            fitting = Fitting(job, world)
-            fit(fitting, Care(fitting, watcher, interruption), watcher, interruption)
+            try:
+                fitting = Fitting(job, world)
+                fit(fitting, Care(fitting, watcher, interruption), watcher, interruption)
+            except KeyboardInterrupt as error:
+                if interruption.armed:
+                    raise
+                raise InterruptedRunError("interrupted before the first step", 130) from error
     except BaseException as error:
         word = {InterruptedRunError: "interrupted", DivergenceError: "diverged"}.get(type(error), "stopped")
         with suppress(HighwayError):  # if the log cannot be written, the first error is still the one to report

@@ -186,7 +186,7 @@ def _objective(
     """Return the objective; for a user's objective, which is tried on two samples first, also its start state and its network."""
     record = data.preparation.record
     if given is None:
-        if spec.teacher is not None and spec.teacher.stage == "hints" and teacher is not None:
+        if spec.is_first_stage and teacher is not None:
             hints = hints_for(spec, plan, teacher)
             return hints, {"objective_start": {name: tensor.clone() for name, tensor in hints.state_dict().items()}}
         return distilled(objective_for(plan, record, spec.training, _class_weight(spec, data)), spec, teacher), {}

@@ -12,6 +12,7 @@ from highwaynet.base.files import write_atomically
 from highwaynet.networks.description import describe_plan
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
+from highwaynet.runs.stages import check_outputs
 from highwaynet.web.contents import input_contents, network_contents, sample_contents
 from highwaynet.web.page import is_own_page, render_explorer, shows
 
@@ -56,6 +57,8 @@ def explore(
     if samples is not None and not 1 <= samples <= MOST_SAMPLES:
         raise InputError(f"samples = {samples}: choose a number from 1 to {MOST_SAMPLES:,}")
     studies = [Study(RunDirectory.open(one), checkpoint, data) for one in runs]
+    for study in studies:
+        check_outputs(study.spec, study.run.path)
     _check_alike(studies)
     first = studies[0].data
     count = samples or _usual_samples(studies)
