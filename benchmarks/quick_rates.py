@@ -4,7 +4,8 @@
 
 Trains each network with each rate of its grid, for an epoch or two, with one thread, on MNIST or CIFAR-10 (in --data-root or
 $HIGHWAYNET_DATA). The test samples are not used. Runs go to runs/quick-rates/, where finished ones are not trained again;
-results/quick-rates.json has the validation accuracy and loss of each, or says that it diverged.
+results/quick-rates.json has the validation accuracy and loss of each, or says that it diverged. With --only, the other networks keep
+what the record has.
 """
 
 import argparse
@@ -39,19 +40,26 @@ class Grid:
     rates: tuple[float, ...]
     training: dict[str, Any] = field(default_factory=dict)
     """Settings besides those of the recipe, with the batches of the claims race-maxout and fitnets."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of the network."""
 
     def spec(self, rate: float) -> RunSpec:
         """The settings of a run."""
         training = {"recipe": "quick", "batch_size": 100, "epochs": self.epochs, "learning_rate": rate, "threads": 1} | self.training
-        return spec_from_values({"seed": SEED, "network": {"name": self.network}, "data": self.data, "training": training})
+        return spec_from_values({"seed": SEED, "network": {"name": self.network} | self.settings, "data": self.data, "training": training})
 
 
 CLIPPED = {"clip_norm": 1.0}
+NOT_AUGMENTED = {"crop": 0, "mirror": False}
+"""As in the claim fitnets at scale laptop."""
 PLAN = {
     "mnist-maxout": Grid("mnist-maxout", MNIST, 2, (0.0025, 0.005, 0.01)),
     "mnist-fitnet-limited": Grid("mnist-fitnet", MNIST, 1, (0.01, 0.03, 0.09), LIMITED),
     "mnist-fitnet-clipped": Grid("mnist-fitnet", MNIST, 1, (0.01, 0.03, 0.09), CLIPPED),
     "maxout-teacher-half": Grid("maxout-teacher-half", CIFAR_10, 1, (0.0025, 0.005, 0.01, 0.02)),
+    "maxout-teacher-half-less-dropout": Grid(
+        "maxout-teacher-half", CIFAR_10, 2, (0.03, 0.09), CLIPPED | NOT_AUGMENTED, {"dropout": [0.0, 0.1, 0.1, 0.2]}
+    ),
     "fitnet-a-clipped": Grid("fitnet-a", CIFAR_10, 1, (0.01, 0.03), CLIPPED),
 }
 
@@ -94,7 +102,10 @@ def main() -> None:
         for rate in PLAN[name].rates:
             trained(name, rate)
             print(name, described(name, rate), flush=True)
-    record = {name: asdict(grid) | {"seed": SEED, "rates": [described(name, rate) for rate in grid.rates]} for name, grid in PLAN.items()}
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    for name in options.only:
+        grid = PLAN[name]
+        record[name] = asdict(grid) | {"seed": SEED, "rates": [described(name, rate) for rate in grid.rates]}
     write_atomically(RECORD, json.dumps(record, indent=2) + "\n")
 
 
