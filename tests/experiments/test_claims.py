@@ -33,7 +33,7 @@ from highwaynet.search.ready import ready_study
 
 ROOT = Path(__file__).parents[2]
 
-USED = {"race-maxout": 3}
+USED = {"race-maxout": 3, "fitnets": 3}
 """Seeds of a claim's earlier plan, with other settings."""
 
 

@@ -368,7 +368,7 @@ _CIFAR = RaceSetting(
     training=_CLIPPED | {"crop": 0, "mirror": False},
     after=3,
 )
-_CIFAR_WHOLE = replace(_CIFAR, teacher={"name": "maxout-teacher"}, epochs=150, training=_CLIPPED, after=0)
+_CIFAR_WHOLE = replace(_CIFAR, teacher={"name": "maxout-teacher"}, epochs=150, training=_CLIPPED)
 FITNETS = race(
     "fitnets",
     "Table 2: FitNet A in two stages, Highway A in one",
