@@ -57,7 +57,6 @@ PLAN = {
     "mnist-fitnet-limited": Grid("mnist-fitnet", MNIST, 1, (0.01, 0.03, 0.09), LIMITED),
     "mnist-fitnet-clipped": Grid("mnist-fitnet", MNIST, 1, (0.01, 0.03, 0.09), CLIPPED),
     "maxout-teacher-half": Grid("maxout-teacher-half", CIFAR_10, 1, (0.0025, 0.005, 0.01, 0.02)),
-    "maxout-teacher-half-clipped": Grid("maxout-teacher-half", CIFAR_10, 1, (0.03, 0.09), CLIPPED),
     "maxout-teacher-half-less-dropout": Grid(
         "maxout-teacher-half", CIFAR_10, 2, (0.03, 0.09), CLIPPED | NOT_AUGMENTED, {"dropout": [0.0, 0.1, 0.1, 0.2]}
     ),

@@ -250,6 +250,30 @@ def test_an_unfinished_or_damaged_teacher_is_refused(teacher: RunDirectory, tmp_
         assert not (tmp_path / "run").exists()
 
 
+def test_the_best_weights_of_an_unfinished_teacher_may_be_asked_for(teacher: RunDirectory, tmp_path: Path) -> None:
+    shutil.copytree(teacher.path, tmp_path / "unfinished")
+    (tmp_path / "unfinished/checkpoints/final.json").unlink()
+    asked = {"run": str(tmp_path / "unfinished"), "checkpoint": "best"}
+    run = train(spec_with(3, teacher=asked), tmp_path / "run")
+    usual = train(spec_with(3, teacher={"run": str(teacher.path), "checkpoint": "best"}), tmp_path / "usual")
+    assert run.read_history() == usual.read_history()
+
+
+def test_a_teacher_that_was_replaced_before_resuming(teacher: RunDirectory, tmp_path: Path) -> None:
+    known, interruption = tmp_path / "wise", Interruption()
+    shutil.copytree(teacher.path, known)
+    spec = spec_with(3, teacher={"run": str(known)})
+    interruption.request()
+    with pytest.raises(InterruptedRunError):
+        train(spec, tmp_path / "run", interruption=interruption)
+    train(spec_with(4), known, overwrite=True)
+    sentence = (
+        rf"teacher.run = '{known}': its weights are not those that {tmp_path / 'run'} was started with; restore that teacher, or start"
+    )
+    with pytest.raises(InputError, match=sentence):
+        train(spec, tmp_path / "run", resume=True)
+
+
 def test_a_teacher_of_other_data_is_refused(teacher: RunDirectory, tmp_path: Path) -> None:
     other = RunSpec(network=NetworkSpec(depth=3), training=TrainingSpec(epochs=1), teacher=TeacherSpec(run=str(teacher.path)))
     own = other.model_copy(update={"data": other.data.for_memory(None)})

@@ -365,6 +365,58 @@ def test_next_steps_after_a_first_stage(highway: Highway, teacher: RunDirectory,
     way = f"highway train --start hints-thin --teacher {teacher.path} --out RUN  (the second stage, with its usual settings)\n"
     assert highway("train", "hints-thin", "--resume", cwd=tmp_path).stdout.endswith(f"next: {way}")
     shutil.rmtree(tmp_path / "thin")  # as if stopped between the stages
+    lost = highway("train", "thin", "--resume", cwd=tmp_path)
+    assert (
+        lost.stderr == "highway: thin: only the first stage has begun, hints-thin; continue with the command that began it, and --resume\n"
+    )
+    assert lost.returncode == 2
+    seen = highway("inspect", "hints-thin", "--what", "flow", cwd=tmp_path).stderr
+    assert "does not apply to hints-thin, because it is from the first stage of a training with hints, and its outputs" in seen
+    seen = highway("inspect", "hints-thin", cwd=tmp_path).stderr
+    assert "is the first stage of a training with hints: the layers after layer 3 have their initial weights" in seen
     told = highway("train", "hints-thin", "--resume", cwd=tmp_path).stdout
     assert told.endswith(f"next: the command that began both stages, with --out thin --resume\n      {way}")
     assert "next: highway evaluate thin\n" in highway(*begun, "--resume", cwd=tmp_path).stdout
+
+
+def test_an_interrupted_replacement_is_continued_and_not_mistaken_for_the_earlier_run(teacher: RunDirectory, tmp_path: Path) -> None:
+    path, new = tmp_path / "thin", hinted(teacher, "5:2")
+    train(hinted(teacher, "3:2"), path)
+    (path / "mine.txt").write_text("mine")
+    with pytest.raises(InterruptedRunError):
+        train(new, path, overwrite=True, interruption=asked_at_once())
+    assert not (path / "spec.toml").exists()
+    assert RunDirectory.open(tmp_path / "thin.before").finished
+    with pytest.raises(InterruptedRunError):  # a second attempt replaces the first, and the earlier run stays
+        train(new, path, overwrite=True, interruption=asked_at_once())
+    again, calm = train(new, path, resume=True), train(new, tmp_path / "calm")
+    assert again.read_history() == calm.read_history()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["calm", "hints-calm", "hints-thin", "thin"]
+    assert (path / "mine.txt").read_text() == "mine"
+
+
+def asked_at_once() -> Interruption:
+    interruption = Interruption()
+    interruption.request()
+    return interruption
+
+
+def test_a_run_that_stands_in_the_place_of_a_first_stage_stays(teacher: RunDirectory, tmp_path: Path) -> None:
+    mine = train(spec_with(), tmp_path / "hints-thin")
+    for way in ({}, {"overwrite": True}, {"resume": True}):
+        with pytest.raises(InputError, match=r"hints-thin: this is another run, and the first stage would be written there; rename it"):
+            train(hinted(teacher), tmp_path / "thin", **way)
+    assert mine.finished
+    assert not (tmp_path / "thin").exists()
+
+
+@pytest.mark.parametrize(
+    ("own", "sentence"),
+    [
+        ({"stage": "distillation"}, r"teacher.stage = 'distillation': the second stage starts from a first one; name it with start.run"),
+        ({"hint_epochs": 2.5}, r"teacher.hint_epochs = 2.5: give a whole number of epochs, or a share below 1"),
+    ],
+)
+def test_settings_that_would_be_ignored(own: dict[str, Any], sentence: str, teacher: RunDirectory) -> None:
+    with pytest.raises(InputError, match=sentence):
+        hinted(teacher, **own)

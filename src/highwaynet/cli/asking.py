@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from highwaynet.base.errors import HighwayError, InputError
-from highwaynet.cli.output import console, messages, plain_lines, print_json
+from highwaynet.cli.output import console, messages, note, plain_lines, print_json
 from highwaynet.cli.threads import use_free_threads
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.names import Kept
@@ -60,6 +60,9 @@ class Findings:
 
     def show(self, *, as_json: bool, **more: Any) -> None:
         """Print findings and file names, or everything as JSON."""
+        if self.study.spec.teacher is not None and self.study.spec.is_first_stage:
+            guided, _ = self.study.spec.teacher.layers
+            note(f"{self.run} is the first stage of a training with hints: the layers after layer {guided} have their initial weights")
         if as_json:
             records = {name: record.model_dump(mode="json") for name, record in self._records.items()}
             print_json({"run": str(self.run), "findings": self._findings, "figures": [str(path) for path in self._files], **more} | records)

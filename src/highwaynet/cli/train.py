@@ -17,6 +17,7 @@ from highwaynet.cli.training import Way, choose_path, print_answer, train_one, t
 from highwaynet.networks.spec import NetworkSpec
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.stages import check_begun
 
 
 @with_flags(
@@ -59,6 +60,8 @@ def train_command(
         del texts["network.depth"]
         if texts.get("network.name", "fc-").startswith("fc-"):
             texts["network.depth"] = str(NetworkSpec.model_fields["depth"].default)  # until it is found
+    if resume and config is not None:
+        check_begun(config)
     chosen: list[str] = []
     notes: list[str] = []
     spec = gather_spec(config, texts, set_ or [], chosen.append)

@@ -29,6 +29,11 @@ class Way:
     verdicts: list[str] = field(default_factory=list)
     """Gets sentences about the trained networks, which are the last lines of the output."""
 
+    @property
+    def to_resume(self) -> str:
+        """How to change the command to continue."""
+        return "--resume in place of --overwrite" if self.overwrite else "--resume"
+
 
 def choose_path(world: "World", spec: RunSpec, *, resume: bool, ending: str | None) -> str:
     """Choose the run directory if the user does not name one; processes restarted by torchrun use that of the first ones."""
@@ -68,7 +73,7 @@ def train_one(spec: RunSpec, path: Path, way: Way) -> dict[str, Any]:
             command = "highway" if way.world.size == 1 else f"torchrun --nproc-per-node {way.world.size} -m highwaynet"
             place = shlex.quote(str(path))
             if spec.teacher is not None and spec.teacher.in_two_stages and not (path / SPEC).is_file():  # in the first stage
-                raise error.with_way(f"the same command with --out {place} --resume") from error
+                raise error.with_way(f"the same command with --out {place} {way.to_resume}") from error
             raise error.with_way(f"{command} train {place} --resume") from error
     if not way.world.leads:
         return {}
@@ -113,7 +118,7 @@ def train_several(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str
                 spec, folder, count, overwrite=way.overwrite, resume=way.resume, watch=watch, interruption=stop, world=way.world
             )
         except InterruptedRunError as error:
-            raise error.with_way("the same command and --resume") from error
+            raise error.with_way(f"the same command and {way.to_resume}") from error
     if not way.world.leads:
         return {}
     way.verdicts.extend(f"seed {seed}: {sentence}" for seed, told in verdicts.items() for sentence in told)

@@ -126,6 +126,16 @@ class RunDirectory:
         finally:
             self._lock.release(place)
 
+    def make_way(self) -> None:
+        """Set an earlier run there aside, as `start` does with `overwrite`, for a run that will be started there later."""
+        place = self.path
+        if (place / SPEC).is_file() and self._set_aside() is None:
+            self.lock()
+            try:
+                self.remove_files()
+            finally:
+                self._lock.release(place)
+
     def forget_earlier(self) -> None:
         """Remove the run that this one has replaced, if there is one and no other process writes to it."""
         for path in earlier_runs(self.path):
@@ -265,7 +275,8 @@ class RunDirectory:
             raise InputError(f"{self.path} has no checkpoint 'best': the run has no validation data, or stopped too early; use 'final'")
         missing = f"{self.path} has no checkpoint 'final' (final.json is missing)"
         if self.has_diverged:
-            raise InputError(f"{missing}: the run diverged; train it again with other settings (see events.log), or use 'best'")
+            other = ", or use 'best'" if self.checkpoints.names("best") else ""
+            raise InputError(f"{missing}: the run diverged; train it again with other settings (see events.log){other}")
         raise InputError(f"{missing}: the run did not finish; continue it with: highway train {shlex.quote(str(self.path))} --resume")
 
     @property

@@ -186,6 +186,10 @@ class RunSpec(Spec):
                 f"teacher.hints = {self.teacher.hints!r}: training with hints begins with new weights; omit start, or set teacher.stage to "
                 "hints or distillation to train one of the two stages"
             )
+        if self.teacher is not None and self.teacher.stage == "distillation" and self.start is None:
+            raise ValueError(
+                "teacher.stage = 'distillation': the second stage starts from a first one; name it with start.run, or omit this"
+            )
         if self.is_first_stage:
             for field in ("label_smoothing", "class_weight", "layer_drop"):
                 if value := getattr(self.training, field):

@@ -7,7 +7,7 @@ from typing import Any
 from highwaynet.base.errors import InputError
 from highwaynet.networks.presets import PRESETS
 from highwaynet.runs.optimisers import default_rate
-from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, with_training
+from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, read_spec_values, spec_from_values, with_training
 
 ADAPTIVE = ("rmsprop", "adamw")
 """Optimisers whose steps do not depend on the size of the loss."""
@@ -53,6 +53,20 @@ def check_outputs(spec: RunSpec, path: Path) -> None:
     raise InputError(
         f"{path}: it is the first stage of a training with hints, without trained outputs; name that of the second stage{named}"
     )
+
+
+def check_begun(path: Path) -> None:
+    """Raise InputError if there is no run, but the first stage of one, whose settings are not those of the second."""
+    if not path.exists() and (hints_path(path) / SPEC).is_file():
+        raise InputError(
+            f"{path}: only the first stage has begun, {hints_path(path)}; continue with the command that began it, and --resume"
+        )
+
+
+def check_place(path: Path) -> None:
+    """Raise InputError if another run is where a first stage would be written."""
+    if (path / SPEC).is_file() and not spec_from_values(read_spec_values(path / SPEC), path / SPEC).is_first_stage:
+        raise InputError(f"{path}: this is another run, and the first stage would be written there; rename it, or choose another --out")
 
 
 def stages_of(spec: RunSpec, path: Path) -> tuple[StageRun, StageRun]:

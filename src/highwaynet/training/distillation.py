@@ -161,7 +161,7 @@ def _load(spec: TeacherSpec, preparation: Preparation) -> tuple[Network, Teacher
     where = f"teacher.run = {spec.run!r}"
     try:
         run = RunDirectory.open(Path(spec.run))
-        if not run.finished:
+        if not run.finished and spec.checkpoint is None:
             run.resolve("final")  # raises an error that says how the run ended, and how to continue it
         check_outputs(run.read_spec(), run.path)
         network, known = load_network(run, spec.checkpoint), run.load_preparation()
@@ -169,7 +169,9 @@ def _load(spec: TeacherSpec, preparation: Preparation) -> tuple[Network, Teacher
         raise InputError(f"{where}: {error}") from error
     found = checksum(network.state_dict())
     if spec.weights not in {None, found}:
-        raise InputError(f"{where}: its weights are not those that the run started with; omit teacher.weights to use these")
+        raise InputError(
+            f"{where}: its weights are not those that the run started with; restore them, or omit teacher.weights in a new run"
+        )
     mine, theirs = preparation.record, known.record
     for field, what in MUST_AGREE.items():
         if getattr(mine, field) != getattr(theirs, field):

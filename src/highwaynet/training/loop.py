@@ -1,6 +1,8 @@
 """The training loop: read it from top to bottom."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.replacing import earlier_runs
 from highwaynet.runs.run_records import EpochRecord, Score, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec
-from highwaynet.runs.stages import stages_of
+from highwaynet.runs.stages import check_place, stages_of
 from highwaynet.training.care import Care
 from highwaynet.training.computing import slow_precision
 from highwaynet.training.distribution import ALONE, World
@@ -76,36 +78,69 @@ def train(
             raise InputError("overwrite and resume: choose one of them")
         if not isinstance(path, str | PathLike) or not str(path) or "\0" in str(path):
             raise InputError(f"path = {path!r}: name a folder for the run")
-        if isinstance(spec, RunSpec) and spec.teacher is not None and spec.teacher.in_two_stages:
-            first, second = stages_of(spec, Path(path))
-            ways: Any = {"data": data, "overwrite": overwrite, "resume": resume, "interruption": interruption, "world": world}
-            told = watcher or Watcher()
-            if not resume or not world.lead(lambda: b"yes" if (second.path / SPEC).is_file() else b""):
-                world.lead(lambda: _is_free(second.path, overwrite=overwrite, resume=resume))
-                told.stage(first.title, first.spec.training.epochs)
-                train(first.spec, first.path, network=network, objective=objective, watcher=told, **ways)
-            told.stage(second.title, second.spec.training.epochs)
-            return train(second.spec, second.path, objective=objective, watcher=told, **ways)
         given = Given(data, network, objective)
-        job = set_up(spec, Path(path), given, overwrite=overwrite, resume=resume, world=world)
-        try:
-            watchers = Watchers([])  # only the leading process reports
-            if world.leads:
-                logs = [TensorBoardLog(job.run)] if job.spec.training.tensorboard else []
-                watchers = Watchers([*([] if watcher is None else [watcher]), *logs])
-            with closing(watchers):
-                _train(job, world, watchers, interruption or Interruption())
-        finally:
-            job.run.unlock()
-        return job.run
+        ways: Any = {"overwrite": overwrite, "resume": resume, "watcher": watcher, "interruption": interruption, "world": world}
+        if isinstance(spec, RunSpec) and spec.teacher is not None and spec.teacher.in_two_stages:
+            return _train_stages(spec, Path(path), given, **ways)
+        return _train_run(spec, Path(path), given, **ways)
     finally:
         torch.set_num_threads(threads_before)
 
 
-def _is_free(path: Path, *, overwrite: bool, resume: bool) -> bytes:
-    """Raise InputError if the second stage could not be written there, before the first one is trained."""
-    RunDirectory.check_free(path, overwrite=overwrite, resume=resume)
-    return b""
+def _train_stages(
+    spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: bool, watcher: Watcher | None, world: World, **ways: Any
+) -> RunDirectory:
+    """Train the two runs that a spec with hints stands for; returns the second."""
+    first, second = stages_of(spec, path)
+    told = watcher or Watcher()
+    ways |= {"overwrite": overwrite, "resume": resume, "watcher": told, "world": world}
+
+    def check() -> bytes:
+        """Raise InputError if one of the stages could not be written, before the first one is trained."""
+        RunDirectory.check_free(second.path, overwrite=overwrite, resume=resume)
+        check_place(first.path)
+        return b""
+
+    def make_way() -> bytes:
+        """An earlier run must not pass for the second stage if this training is interrupted in the first one."""
+        if overwrite:
+            RunDirectory(second.path).make_way()
+        return b""
+
+    if not resume or not world.lead(lambda: b"yes" if (second.path / SPEC).is_file() else b""):
+        world.lead(check)
+        told.stage(first.title, first.spec.training.epochs)
+        _train_run(first.spec, first.path, given, begun=make_way, **ways)
+    told.stage(second.title, second.spec.training.epochs)
+    return _train_run(second.spec, second.path, replace(given, network=None), **ways)
+
+
+def _train_run(
+    spec: RunSpec,
+    path: Path,
+    given: Given,
+    *,
+    overwrite: bool,
+    resume: bool,
+    watcher: Watcher | None,
+    interruption: Interruption | None,
+    world: World,
+    begun: Callable[[], bytes] | None = None,
+) -> RunDirectory:
+    """Train one run; `begun` is called by the leading process as soon as the run directory is there."""
+    job = set_up(spec, path, given, overwrite=overwrite, resume=resume, world=world)
+    try:
+        if begun is not None:
+            world.lead(begun)
+        watchers = Watchers([])  # only the leading process reports
+        if world.leads:
+            logs = [TensorBoardLog(job.run)] if job.spec.training.tensorboard else []
+            watchers = Watchers([*([] if watcher is None else [watcher]), *logs])
+        with closing(watchers):
+            _train(job, world, watchers, interruption or Interruption())
+    finally:
+        job.run.unlock()
+    return job.run
 
 
 def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruption) -> None:

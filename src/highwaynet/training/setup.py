@@ -241,6 +241,9 @@ def _check_same(spec: RunSpec, stored: RunSpec, path: Path) -> None:
         mine, there = asked.get(field), begun.get(field)
         if mine != there and field.startswith("start"):
             raise InputError(f"{path} was started with another start; omit start and network= to resume, or start another run")
+        if mine != there and field == "teacher.weights" and spec.teacher is not None:
+            what = f"teacher.run = {spec.teacher.run!r}: its weights are not those that {path} was started with"
+            raise InputError(f"{what}; restore that teacher, or start another run with --out")
         if mine != there:
             raise InputError(f"{field} = {mine!r}: {path} was started with {there!r}; omit it to resume, or start another run with --out")
 
