@@ -103,14 +103,13 @@ def _train_stages(
 
     def make_way() -> bytes:
         """An earlier run must not pass for the second stage if this training is interrupted in the first one."""
-        if overwrite:
-            RunDirectory(second.path).make_way()
+        RunDirectory(second.path).make_way()
         return b""
 
     if not resume or not world.lead(lambda: b"yes" if (second.path / SPEC).is_file() else b""):
         world.lead(check)
         told.stage(first.title, first.spec.training.epochs)
-        _train_run(first.spec, first.path, given, begun=make_way, **ways)
+        _train_run(first.spec, first.path, given, begun=make_way if overwrite else None, **ways)
     told.stage(second.title, second.spec.training.epochs)
     return _train_run(second.spec, second.path, replace(given, network=None), **ways)
 
@@ -127,10 +126,10 @@ def _train_run(
     world: World,
     begun: Callable[[], bytes] | None = None,
 ) -> RunDirectory:
-    """Train one run; `begun` is called by the leading process as soon as the run directory is there."""
+    """Train one run; `begun` is called by the leading process when a new run has been started."""
     job = set_up(spec, path, given, overwrite=overwrite, resume=resume, world=world)
     try:
-        if begun is not None:
+        if begun is not None and not job.resumes:
             world.lead(begun)
         watchers = Watchers([])  # only the leading process reports
         if world.leads:
