@@ -69,8 +69,9 @@ REPORT_2016 = table(
     {},
     {
         "smoke": "digits instead of CIFAR-10, two of the networks, 2 epochs: shows that everything works, says nothing about the report.",
-        "laptop": f"one recipe of ours for all networks, 30 epochs, Highway B with one seed only. {GRID_NOTE} The networks are the report's: Highway A has another head "
-        "than in table 2, and the residual networks have neither batch normalisation nor strides.",
+        "laptop": "one recipe of ours for all networks, 30 epochs, Highway B with one seed only. "
+        f"{GRID_NOTE} The networks are the report's: Highway A has another head than in table 2, and the residual networks have neither "
+        "batch normalisation nor strides.",
         "paper": f"one recipe of ours for all networks, 200 epochs, 5 seeds (the report gives no number of epochs); networks as at scale "
         f"laptop. {GRID_NOTE}",
     },
