@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.distributed import HashStore
 
 from highwaynet import (
     Batch,
@@ -32,10 +33,11 @@ from highwaynet import (
 from highwaynet.networks.hidden import find_hidden, hidden_state
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.spec import RunSpec, parse_spec, spec_from_values
-from highwaynet.runs.stages import first_stage, hints_path, stages_of
+from highwaynet.runs.stages import check_begun, first_stage, hints_path, stages_of
 from highwaynet.runs.teacher_spec import FIRST_OPTIMISER, FIRST_STAGE
 from highwaynet.shrinking.shrink import Shrinking
 from highwaynet.shrinking.shrink_record import ShrinkSettings
+from highwaynet.training.distribution import World
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.hints import Hints, regressor_for
 from highwaynet.training.loop import train
@@ -275,7 +277,9 @@ def test_maps_that_do_not_fit(tmp_path: Path) -> None:
 def test_a_first_stage_is_no_teacher_and_gives_a_second_one_its_weights_only(teacher: RunDirectory, tmp_path: Path) -> None:
     first = train(stages_of(hinted(teacher), tmp_path / "thin")[0].spec, tmp_path / "hints")
     assert first.read_spec().training.optimiser == "adamw"
-    with pytest.raises(InputError, match=r"teacher.run = .*: it is the first stage of a training with hints, .*; name that of the second"):
+    with pytest.raises(
+        InputError, match=r"teacher.run = .*: it is the first stage of a training with hints, .*; name the run of the second"
+    ):
         train(hinted(first), tmp_path / "thin")
     again = RunSpec.from_run(first.path, teacher={"run": str(teacher.path)})
     usual = RunSpec(network=again.network)
@@ -324,7 +328,7 @@ def test_a_first_stage_gives_no_answers_but_can_be_looked_into(teacher: RunDirec
     second = train(hinted(teacher, "3:2", {"name": "fc-highway", "depth": 6, "width": 12}), tmp_path / "thin")
     first, test = hints_path(second.path), load_dataset(DataSpec()).test.inputs[:2]
     what = "it is the first stage of a training with hints, without trained outputs"
-    sentence = rf"{first}: {what}; name that of the second stage, {second.path}$"
+    sentence = rf"{first}: {what}; name the run of the second stage, {second.path}$"
     study = inspect(first)
     for answer in (
         lambda: evaluate(first),
@@ -343,7 +347,7 @@ def test_a_first_stage_gives_no_answers_but_can_be_looked_into(teacher: RunDirec
     assert load(first).network.plan == second.load_plan()
     for name in ("other", "hints-"):
         shutil.copytree(first, tmp_path / name)
-        with pytest.raises(InputError, match=r"name that of the second stage$"):
+        with pytest.raises(InputError, match=r"name the run of the second stage$"):
             evaluate(tmp_path / name)
 
 
@@ -389,10 +393,80 @@ def test_an_interrupted_replacement_is_continued_and_not_mistaken_for_the_earlie
     assert RunDirectory.open(tmp_path / "thin.before").finished
     with pytest.raises(InterruptedRunError):  # a second attempt replaces the first, and the earlier run stays
         train(new, path, overwrite=True, interruption=asked_at_once())
+    with pytest.raises(
+        InputError, match=r"thin: only the first stage has begun, .*hints-thin; continue with .* --resume and .*thin.before in"
+    ):
+        check_begun(path)
     again, calm = train(new, path, resume=True), train(new, tmp_path / "calm")
     assert again.read_history() == calm.read_history()
     assert sorted(one.name for one in tmp_path.iterdir()) == ["calm", "hints-calm", "hints-thin", "thin"]
     assert (path / "mine.txt").read_text() == "mine"
+
+
+def test_a_replacement_that_was_interrupted_is_replaced_by_one_with_hints(teacher: RunDirectory, tmp_path: Path) -> None:
+    path = tmp_path / "thin"
+    train(spec_with(), path)
+    (path / "mine.txt").write_text("mine")
+    for spec in (spec_with(), hinted(teacher)):
+        notes = Notes()
+        with pytest.raises(InterruptedRunError):
+            train(spec, path, overwrite=True, interruption=asked_at_once(), watcher=notes)
+        assert f"the earlier run, which this one has not replaced, is {tmp_path / 'thin.before'}" in notes.all
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["hints-thin", "thin.before"]
+    assert train(hinted(teacher), path, resume=True).finished
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["hints-thin", "thin"]
+    assert (path / "mine.txt").read_text() == "mine"
+
+
+class Notes(Watcher):
+    def __init__(self) -> None:
+        self.all: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        self.all.append(sentence)
+
+
+def test_a_student_does_not_replace_its_teacher(tmp_path: Path) -> None:
+    wise = train(spec_with({"name": "fc-plain", "depth": 3, "width": 30}, training={"epochs": 1}), tmp_path / "wise")
+    with pytest.raises(InputError, match=r"teacher.run = .*: a run cannot be its own teacher; name another folder"):
+        train(hinted(wise), wise.path, overwrite=True)
+    assert [one.name for one in tmp_path.iterdir()] == ["wise"]
+    assert wise.finished
+
+
+def test_several_first_stages_are_refused_before_training(teacher: RunDirectory, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"teacher.stage = 'hints': first stages have no score; train them one by one, or omit it"):
+        train_seeds(hinted(teacher, stage="hints"), tmp_path / "all", 2)
+    assert not (tmp_path / "all").exists()
+
+
+def test_restarted_processes_continue_the_second_stage(teacher: RunDirectory, tmp_path: Path) -> None:
+    """As with torchrun: a store outlives the processes."""
+    store, spec = HashStore(), hinted(teacher)
+    for overwrite in (False, True):
+        path = tmp_path / f"thin-{overwrite}"
+        if overwrite:
+            train(spec_with(), path)
+        with pytest.raises(InterruptedRunError):
+            train(spec, path, overwrite=overwrite, interruption=Interruption(), watcher=AtStage2(), world=World(store=store))
+        begun = (tmp_path / f"thin-{overwrite}/events.log").read_text()
+        run = train(spec, path, overwrite=overwrite, world=World(store=store, restarts=1))
+        assert run.finished
+        assert (run.path / "events.log").read_text().startswith(begun)
+
+
+class AtStage2(Watcher):
+    """Stops the run at the first step of the second stage."""
+
+    def __init__(self) -> None:
+        self.stages = 0
+
+    def stage(self, title: str, epochs: int) -> None:
+        self.stages += 1
+
+    def step(self, samples: int) -> None:
+        if self.stages == 2:
+            raise InterruptedRunError("stopped", 130)
 
 
 def asked_at_once() -> Interruption:
@@ -413,10 +487,29 @@ def test_a_run_that_stands_in_the_place_of_a_first_stage_stays(teacher: RunDirec
 @pytest.mark.parametrize(
     ("own", "sentence"),
     [
-        ({"stage": "distillation"}, r"teacher.stage = 'distillation': the second stage starts from a first one; name it with start.run"),
         ({"hint_epochs": 2.5}, r"teacher.hint_epochs = 2.5: give a whole number of epochs, or a share below 1"),
     ],
 )
 def test_settings_that_would_be_ignored(own: dict[str, Any], sentence: str, teacher: RunDirectory) -> None:
     with pytest.raises(InputError, match=sentence):
         hinted(teacher, **own)
+
+
+def test_a_second_stage_needs_a_first(teacher: RunDirectory, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"teacher.stage = 'distillation': the second stage starts from a first one; name it with start.run"
+    ):
+        train(hinted(teacher, stage="distillation"), tmp_path / "run")
+    known = load(train(spec_with(training={"epochs": 1}), tmp_path / "known").path).network
+    assert train(hinted(teacher, stage="distillation"), tmp_path / "run", network=known).finished
+
+
+def test_settings_of_a_stored_spec_stay_readable(teacher: RunDirectory, tmp_path: Path) -> None:
+    spec = hinted(teacher, hint_epochs=3.0)
+    text = spec.to_toml().replace("hint_epochs = 3.0", "hint_epochs = 2.5")
+    assert spec_from_values(parse_spec(text, tmp_path)).teacher.hint_epochs == 2.5
+    run = train(spec_with(training={"epochs": 1}), tmp_path / "run")
+    with pytest.raises(InputError, match=r"teacher.hint_rate = 0.1: needs teacher.hints"):
+        RunSpec.from_run(run.path, teacher={"run": str(teacher.path), "hint_rate": 0.1})
+    fitnet = RunSpec(network=NetworkSpec(name="mnist-fitnet"), teacher=TeacherSpec(run=str(teacher.path)))
+    assert RunSpec(teacher=fitnet.teacher).teacher == fitnet.teacher

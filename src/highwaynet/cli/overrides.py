@@ -8,7 +8,7 @@ from highwaynet.base.errors import InputError
 from highwaynet.base.parsing import parse_toml
 from highwaynet.cli.flags import type_of
 from highwaynet.runs.changes import assign, drop_dependent
-from highwaynet.runs.spec import SPEC, RunSpec, make_absolute, on_top_of_parent, read_spec_values, spec_from_values
+from highwaynet.runs.spec import SPEC, RunSpec, check_hints, make_absolute, on_top_of_parent, read_spec_values, spec_from_values
 from highwaynet.runs.suited import suited_to_data
 
 
@@ -35,6 +35,12 @@ def gather_spec(
     if "schema_version" not in values:  # specs written by runs have it, and are complete
         values = on_top_of_parent(values) if "start" in values else suited_to_data(values, tell=tell)
     spec = spec_from_values(values, None if changes else path)
+    if spec.teacher is not None:  # the values of a run are complete, and may have such settings from a recipe
+        mine = {name: value for field, value in changes for section, _, name in [field.partition(".")] if section == "teacher"}
+        try:
+            check_hints({"hints": spec.teacher.hints} | mine)
+        except ValueError as error:
+            raise InputError(str(error)) from error
     if spec.data.in_memory and path is None and spec.start is None:
         raise InputError("data.name is missing: name your own data with --data")
     return spec

@@ -118,7 +118,7 @@ def train_several(spec: RunSpec, folder: Path, count: int, way: Way) -> dict[str
                 spec, folder, count, overwrite=way.overwrite, resume=way.resume, watch=watch, interruption=stop, world=way.world
             )
         except InterruptedRunError as error:
-            raise error.with_way(f"the same command and {way.to_resume}") from error
+            raise error.with_way(f"the same command with {way.to_resume}") from error
     if not way.world.leads:
         return {}
     way.verdicts.extend(f"seed {seed}: {sentence}" for seed, told in verdicts.items() for sentence in told)
@@ -154,11 +154,17 @@ def _after_first_stage(run: Path) -> list[str]:
     from highwaynet.runs.directory import RunDirectory
     from highwaynet.runs.stages import second_path
 
-    teacher = RunDirectory.open(run).read_spec().teacher
-    if teacher is None or teacher.stage != "hints":
+    try:
+        spec = RunDirectory.open(run).read_spec()
+    except InputError:  # somebody has renamed it meanwhile
+        return []
+    teacher = spec.teacher
+    if teacher is None or not spec.is_first_stage:
         return []
     place, second = shlex.quote(str(run)), second_path(run)
-    steps = [f"highway train --start {place} --teacher {shlex.quote(teacher.run)} --out RUN  (the second stage, with its usual settings)"]
+    which = f" --set teacher.checkpoint={teacher.checkpoint}" if teacher.checkpoint else ""
+    wise = shlex.quote(teacher.run) + which
+    steps = [f"highway train --start {place} --teacher {wise} --out RUN  (the second stage, with its usual settings)"]
     if second is not None and not (second / SPEC).is_file():
         steps.insert(0, f"the command that began both stages, with --out {shlex.quote(str(second))} --resume")
     return steps

@@ -129,12 +129,18 @@ class RunDirectory:
     def make_way(self) -> None:
         """Set an earlier run there aside, as `start` does with `overwrite`, for a run that will be started there later."""
         place = self.path
-        if (place / SPEC).is_file() and self._set_aside() is None:
-            self.lock()
-            try:
-                self.remove_files()
-            finally:
-                self._lock.release(place)
+        try:
+            if (place / SPEC).is_file() and self._set_aside() is None:
+                self.lock()
+                try:
+                    self.remove_files()
+                    # The user's files return from there when the new run has finished.
+                    take_back(place, earlier_runs(place)[0], ())
+                    place.rmdir()
+                finally:
+                    self._lock.release(place)
+        except OSError as error:
+            raise cannot("replace", place, error) from error
 
     def forget_earlier(self) -> None:
         """Remove the run that this one has replaced, if there is one and no other process writes to it."""

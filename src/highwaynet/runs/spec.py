@@ -154,7 +154,7 @@ class RunSpec(Spec):
         if not isinstance(values, dict):
             return values
         if "schema_version" not in values:  # the complete specs of earlier runs may have such settings
-            _refuse_without_hints(values.get("teacher"))
+            check_hints(values.get("teacher"))
         network, training, data = (_given(values.get(section, {})) for section in ("network", "training", "data"))
         if network is None or training is None or data is None:
             return values
@@ -185,10 +185,6 @@ class RunSpec(Spec):
             raise ValueError(
                 f"teacher.hints = {self.teacher.hints!r}: training with hints begins with new weights; omit start, or set teacher.stage to "
                 "hints or distillation to train one of the two stages"
-            )
-        if self.teacher is not None and self.teacher.stage == "distillation" and self.start is None:
-            raise ValueError(
-                "teacher.stage = 'distillation': the second stage starts from a first one; name it with start.run, or omit this"
             )
         if self.is_first_stage:
             for field in ("label_smoothing", "class_weight", "layer_drop"):
@@ -222,14 +218,19 @@ def _given(section: Any) -> dict[str, Any] | None:
     return section if isinstance(section, dict) else None
 
 
-def _refuse_without_hints(teacher: Any) -> None:
-    """Raise ValueError if a user gives settings for hints without hints, where they have no effect."""
-    given = _given(teacher) if teacher is not None else None
-    if not given or given.get("hints") is not None:
+def check_hints(teacher: Any) -> None:
+    """Raise ValueError if the values of a section that a user gives have settings for hints that would have no effect, or another one.
+
+    A TeacherSpec may have such settings from a recipe, which are no mistake of the user.
+    """
+    if not isinstance(teacher, dict):
         return
     for field in WITH_HINTS:
-        if (value := given.get(field)) is not None:
+        if (value := teacher.get(field)) is not None and teacher.get("hints") is None:
             raise ValueError(f"teacher.{field} = {value!r}: needs teacher.hints, for instance 6:2; add it, or omit this")
+    epochs = teacher.get("hint_epochs")
+    if isinstance(epochs, float) and epochs > 1 and epochs % 1:
+        raise ValueError(f"teacher.hint_epochs = {epochs:g}: give a whole number of epochs, or a share below 1")
 
 
 def _applicable(recipe: dict[str, Any], training: dict[str, Any]) -> dict[str, Any]:
@@ -261,6 +262,10 @@ def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
         parent.pop(section, None)
     if isinstance(training := parent.get("training"), dict) and training.get("epochs") == 0:
         del training["epochs"]  # of a network that was saved without training and is now trained further
+    try:
+        check_hints(values.get("teacher"))
+    except ValueError as error:
+        raise InputError(str(error)) from error
     changes: dict[str, Any] = {}
     for section, given in values.items():
         plain = given.model_dump(exclude_unset=True) if isinstance(given, Spec) else given

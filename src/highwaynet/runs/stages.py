@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from highwaynet.base.errors import InputError
+from highwaynet.base.files import cannot
 from highwaynet.networks.presets import PRESETS
 from highwaynet.runs.optimisers import default_rate
+from highwaynet.runs.replacing import earlier_runs
 from highwaynet.runs.spec import SPEC, RunSpec, StartSpec, read_spec_values, spec_from_values, with_training
 
 ADAPTIVE = ("rmsprop", "adamw")
@@ -31,7 +33,10 @@ def hints_path(path: Path) -> Path:
     >>> hints_path(Path("runs/thin")).as_posix()
     'runs/hints-thin'
     """
-    return path.with_name(f"hints-{path.name}")
+    place = path if path.name else path.resolve()
+    if not place.name:
+        raise InputError(f"path = {str(path)!r}: name a folder for the run")
+    return place.with_name(f"hints-{place.name}")
 
 
 def second_path(path: Path) -> Path | None:
@@ -49,23 +54,47 @@ def check_outputs(spec: RunSpec, path: Path) -> None:
     if not spec.is_first_stage:
         return
     second = second_path(path)
-    named = f", {second}" if second is not None and (second / SPEC).is_file() else ""
-    raise InputError(
-        f"{path}: it is the first stage of a training with hints, without trained outputs; name that of the second stage{named}"
-    )
+    named = f", {second}" if second is not None and _starts_from(second, path) else ""
+    what = "it is the first stage of a training with hints, without trained outputs"
+    raise InputError(f"{path}: {what}; name the run of the second stage{named}")
+
+
+def _starts_from(path: Path, first: Path) -> bool:
+    """Whether there is a run that starts from this first stage."""
+    spec = _spec_of(path)
+    return spec is not None and spec.start is not None and spec.start.run == str(first.resolve())
+
+
+def _spec_of(path: Path) -> RunSpec | None:
+    """Return the spec of a run; None if there is no run, or it cannot be read."""
+    try:
+        return spec_from_values(read_spec_values(path / SPEC), path / SPEC)
+    except InputError:
+        return None
 
 
 def check_begun(path: Path) -> None:
     """Raise InputError if there is no run, but the first stage of one, whose settings are not those of the second."""
-    if not path.exists() and (hints_path(path) / SPEC).is_file():
-        raise InputError(
-            f"{path}: only the first stage has begun, {hints_path(path)}; continue with the command that began it, and --resume"
-        )
+    try:
+        if path.is_file() or (path / SPEC).exists():
+            return
+    except OSError:  # reading it says why
+        return
+    first = hints_path(path)
+    if (spec := _spec_of(first)) is None or not spec.is_first_stage:
+        return
+    earlier = earlier_runs(path)
+    instead = f" and {earlier[0]} in place of {path} as configuration, if that was named" if earlier else ""
+    raise InputError(f"{path}: only the first stage has begun, {first}; continue with the command that began it, with --resume{instead}")
 
 
 def check_place(path: Path) -> None:
-    """Raise InputError if another run is where a first stage would be written."""
-    if (path / SPEC).is_file() and not spec_from_values(read_spec_values(path / SPEC), path / SPEC).is_first_stage:
+    """Raise InputError if another run, or one that cannot be read, is where a first stage would be written."""
+    try:
+        there = (path / SPEC).is_file()
+    except OSError as error:
+        raise cannot("create", path, error) from error
+    if there and ((spec := _spec_of(path)) is None or not spec.is_first_stage):
         raise InputError(f"{path}: this is another run, and the first stage would be written there; rename it, or choose another --out")
 
 

@@ -96,8 +96,6 @@ class TeacherSpec(Spec):
     def _check(self) -> "TeacherSpec":
         if self.weight_epochs is not None and self.final_weight is None:
             raise ValueError(f"teacher.weight_epochs = {list(self.weight_epochs)}: needs teacher.final_weight, to which the weight changes")
-        if self.hint_epochs is not None and self.hint_epochs > 1 and self.hint_epochs % 1:
-            raise ValueError(f"teacher.hint_epochs = {self.hint_epochs:g}: give a whole number of epochs, or a share below 1")
         if self.hints is None and self.stage is not None:
             raise ValueError(f"teacher.stage = {self.stage!r}: needs teacher.hints, for instance 6:2")
         return self

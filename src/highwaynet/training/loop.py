@@ -16,7 +16,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.replacing import earlier_runs
 from highwaynet.runs.run_records import EpochRecord, Score, TimingRecord
 from highwaynet.runs.spec import SPEC, RunSpec
-from highwaynet.runs.stages import check_place, stages_of
+from highwaynet.runs.stages import check_place, second_path, stages_of
 from highwaynet.training.care import Care
 from highwaynet.training.computing import slow_precision
 from highwaynet.training.distribution import ALONE, World
@@ -29,7 +29,7 @@ from highwaynet.training.objective import Objective
 from highwaynet.training.optimiser import set_learning_rate
 from highwaynet.training.saving import clear
 from highwaynet.training.schedule import never_reached
-from highwaynet.training.setup import Given, SetUp, set_up
+from highwaynet.training.setup import Given, SetUp, check_relatives, set_up
 from highwaynet.training.tensorboard import TensorBoardLog
 from highwaynet.training.watcher import Watcher, Watchers
 
@@ -69,7 +69,7 @@ def train(
     Raises:
         InputError: If the spec does not fit the data or the run to resume, or the directory cannot be made.
         DivergenceError: If the loss or a weight is no longer finite.
-        InterruptedRunError: If `interruption` was requested; the run can be resumed.
+        InterruptedRunError: If `interruption` was requested, or Ctrl-C was pressed before the first step; the run can be resumed.
     """
     threads_before = torch.get_num_threads()
     keep_freed_memory()
@@ -97,8 +97,13 @@ def _train_stages(
 
     def check() -> bytes:
         """Raise InputError if one of the stages could not be written, before the first one is trained."""
+        check_relatives(second.spec, second.path)
         RunDirectory.check_free(second.path, overwrite=overwrite, resume=resume)
         check_place(first.path)
+        if overwrite and (second.path / SPEC).is_file():
+            run = RunDirectory(second.path)
+            run.lock()  # raises an error if another process trains it
+            run.unlock()
         return b""
 
     def make_way() -> bytes:
@@ -106,7 +111,9 @@ def _train_stages(
         RunDirectory(second.path).make_way()
         return b""
 
-    if not resume or not world.lead(lambda: b"yes" if (second.path / SPEC).is_file() else b""):
+    # Processes that torchrun has restarted may have begun the second stage before.
+    begun_before = world.recall(str(second.path)) is not None
+    if not begun_before and not (resume and world.lead(lambda: b"yes" if (second.path / SPEC).is_file() else b"")):
         world.lead(check)
         told.stage(first.title, first.spec.training.epochs)
         _train_run(first.spec, first.path, given, begun=make_way if overwrite else None, **ways)
@@ -165,7 +172,9 @@ def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruptio
         with suppress(HighwayError):  # if the log cannot be written, the first error is still the one to report
             text = (str(error) or type(error).__name__).partition("\n")[0][:1000]
             log(text if text.startswith(word) else f"{word}: {text}")
-            for earlier in earlier_runs(run.path) if world.leads else ():
+            second = second_path(run.path) if job.spec.is_first_stage else None
+            places = [run.path, *([second] if second else [])] if world.leads else []
+            for earlier in [earlier for place in places for earlier in earlier_runs(place)]:
                 watcher.note(f"the earlier run, which this one has not replaced, is {earlier}")
         raise
     log("finished")

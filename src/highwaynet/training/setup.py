@@ -91,7 +91,7 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     spec = _completed(spec, stored, given, run)
     check_computing(spec.training)
     torch.set_num_threads(spec.training.threads or 1)
-    _check_relatives(spec, path)
+    check_relatives(spec, path)
     origin = find_starting_point(spec, run, given.network, world, resumes=stored is not None)
     if spec.start is not None:
         spec = spec.model_copy(update={"start": origin.checked(spec.start)})
@@ -140,12 +140,16 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     return SetUp(spec, data, run, plan, weights, objective, resumes=stored is not None, finished=finished, **own)
 
 
-def _check_relatives(spec: RunSpec, path: Path) -> None:
-    """Raise InputError if a run would be its own parent or teacher."""
-    if spec.start is not None and spec.start.run == str(path.resolve()):
+def check_relatives(spec: RunSpec, path: Path) -> None:
+    """Raise InputError if a run would be its own parent or teacher, or is a second stage without a first."""
+    place = path.resolve()
+    if spec.start is not None and spec.start.run is not None and Path(spec.start.run).resolve() == place:
         raise InputError(f"start.run = {spec.start.run!r}: a run cannot start from itself; name another folder")
-    if spec.teacher is not None and spec.teacher.run == str(path.resolve()):
+    if spec.teacher is not None and Path(spec.teacher.run).resolve() == place:
         raise InputError(f"teacher.run = {spec.teacher.run!r}: a run cannot be its own teacher; name another folder")
+    if spec.teacher is not None and spec.teacher.stage == "distillation" and spec.start is None:
+        what = "the second stage starts from a first one; name it with start.run, or omit teacher.stage to train both"
+        raise InputError(f"teacher.stage = 'distillation': {what}")
 
 
 def _completed(spec: RunSpec, stored: RunSpec | None, given: Given, run: RunDirectory) -> RunSpec:

@@ -53,6 +53,8 @@ def train_seeds(
     folder, stop = Path(path), interruption or Interruption()
     if not isinstance(seeds, int) or seeds < 1:
         raise InputError(f"seeds = {seeds!r}: choose a whole number of at least 1")
+    if spec.is_first_stage:
+        raise InputError("teacher.stage = 'hints': first stages have no score; train them one by one, or omit it to train both stages")
     if (folder / SPEC).exists():
         raise InputError(f"{folder} is a run: name another folder for several seeds with --out")
     scores: list[SeedScore] = []
