@@ -412,7 +412,7 @@ def test_a_replacement_that_was_interrupted_is_replaced_by_one_with_hints(teache
         with pytest.raises(InterruptedRunError):
             train(spec, path, overwrite=True, interruption=asked_at_once(), watcher=notes)
         assert f"the earlier run, which this one has not replaced, is {tmp_path / 'thin.before'}" in notes.all
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["hints-thin", "thin.before"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["hints-thin", "thin.before", "thin.before-2"]
     assert train(hinted(teacher), path, resume=True).finished
     assert sorted(one.name for one in tmp_path.iterdir()) == ["hints-thin", "thin"]
     assert (path / "mine.txt").read_text() == "mine"

@@ -117,30 +117,22 @@ class RunDirectory:
         self.checkpoints.make_folder()
         write_atomically(self.path / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
 
-    def _set_aside(self) -> Path | None:
-        """Rename the earlier run; None if it is an unfinished run that was to replace another one, which is not kept."""
+    def _set_aside(self, *, always: bool = False) -> Path | None:
+        """Rename the earlier run; None if it is an unfinished run that was to replace another one, which is not kept unless `always`."""
         place = self.path
         self.lock()
         try:
-            return None if earlier_runs(place) and not self.finished else set_aside(place)
+            return None if earlier_runs(place) and not self.finished and not always else set_aside(place)
         finally:
             self._lock.release(place)
 
     def make_way(self) -> None:
         """Set an earlier run there aside, as `start` does with `overwrite`, for a run that will be started there later."""
-        place = self.path
         try:
-            if (place / SPEC).is_file() and self._set_aside() is None:
-                self.lock()
-                try:
-                    self.remove_files()
-                    # The user's files return from there when the new run has finished.
-                    take_back(place, earlier_runs(place)[0], ())
-                    place.rmdir()
-                finally:
-                    self._lock.release(place)
+            if (self.path / SPEC).is_file():
+                self._set_aside(always=True)
         except OSError as error:
-            raise cannot("replace", place, error) from error
+            raise cannot("rename", self.path, error) from error
 
     def forget_earlier(self) -> None:
         """Remove the run that this one has replaced, if there is one and no other process writes to it."""
