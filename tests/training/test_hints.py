@@ -371,7 +371,7 @@ def test_next_steps_after_a_first_stage(highway: Highway, teacher: RunDirectory,
     shutil.rmtree(tmp_path / "thin")  # as if stopped between the stages
     lost = highway("train", "thin", "--resume", cwd=tmp_path)
     assert (
-        lost.stderr == "highway: thin: only the first stage has begun, hints-thin; continue with the command that began it, and --resume\n"
+        lost.stderr == "highway: thin: only the first stage has begun, hints-thin; continue with the command that began it, with --resume\n"
     )
     assert lost.returncode == 2
     seen = highway("inspect", "hints-thin", "--what", "flow", cwd=tmp_path).stderr
