@@ -52,9 +52,9 @@ highway reproduce table1 --plan            # what would be run, and how long tha
 highway reproduce table1                   # the runs, the paper's numbers next to yours, the figure, a verdict
 ```
 
-The same command continues after an interruption. Every ten minutes it also writes what the rules need of finished runs
-to the folder of the claim (`ended.zip`, without weights). Copied into the folder `--out` of another machine, the claim
-continues there, and makes only the runs that are missing.
+The same command continues after an interruption. Every ten minutes, and when it is interrupted, it also writes what the
+rules need of finished runs to the folder of the claim (`ended.zip`, without weights). Copied into the folder `--out` of
+another machine, the claim continues there, and makes only the runs that are missing.
 
 The runs below have scale `laptop`. [PAPER_SCALE.md](PAPER_SCALE.md) explains how to run the original budgets on a GPU.
 

@@ -20,6 +20,7 @@ from highwaynet.experiments.race import RACE_DENSE
 from highwaynet.experiments.reproduce import Job, prepare, reproduce
 from highwaynet.experiments.runner import Standing
 from highwaynet.runs.spec import with_training
+from highwaynet.training.interruption import InterruptedRunError
 
 
 @pytest.fixture
@@ -120,6 +121,22 @@ def test_nothing_is_kept_in_between_if_a_claim_is_quick(tmp_path: Path, trained:
 
     reproduce(job, 1, Stopped())
     assert (job.folder / ARCHIVE).exists()
+
+
+def test_an_interruption_keeps_what_has_ended(tmp_path: Path, trained: list[str]) -> None:
+    job = prepare(CLAIM, "laptop", None, tmp_path, [])
+
+    class Stopped(Silent):
+        def show(self, standing: Standing) -> None:
+            raise InterruptedRunError("interrupted", 130)
+
+    with pytest.raises(InterruptedRunError):
+        reproduce(job, 1, Stopped())
+    assert sorted(read_archive(job.folder / UNFINISHED)) == ["tame-1"]
+    shutil.rmtree(tmp_path / "runs")
+    trained.clear()
+    reproduce(prepare(CLAIM, "laptop", None, tmp_path, []), 1, Silent())
+    assert trained == ["wild"]
 
 
 def test_the_runs_of_an_earlier_record_stay_until_there_is_a_new_one(

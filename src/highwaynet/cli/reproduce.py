@@ -51,8 +51,8 @@ def reproduce_command(
     """Repeat a figure or table of the paper: its runs, its numbers beside ours, its figure, and verdicts by rules that are written first.
 
     The rules are stored before the runs. After Ctrl-C, a crash or a reboot, the same command continues. Claims share runs with the same
-    settings. Every ten minutes, what the rules need of finished runs is written to the claim's folder: with this folder, the same command
-    continues on another machine.
+    settings. Every ten minutes, and after Ctrl-C, what the rules need of finished runs is written to the claim's folder: with this folder,
+    the same command continues on another machine.
 
     Examples:
     highway reproduce list;

@@ -74,9 +74,12 @@ class Keeper:
     _last: float = field(default_factory=time.monotonic)
 
     def look(self) -> None:
-        """Keep what has ended, if enough time has passed; the machine is busy, so that one thread has to do."""
-        if time.monotonic() - self._last < EVERY:
-            return
+        """Keep what has ended, if enough time has passed."""
+        if time.monotonic() - self._last >= EVERY:
+            self.keep()
+
+    def keep(self) -> None:
+        """Keep what has ended. Other processes may be training, so that one thread has to do."""
         import torch
 
         threads = torch.get_num_threads()

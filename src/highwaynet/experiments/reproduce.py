@@ -42,6 +42,7 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.spec import RunSpec
 from highwaynet.training.computing import choose_device, knows_bfloat16
+from highwaynet.training.interruption import InterruptedRunError
 from highwaynet.training.suitability import SpecChecks
 
 FIGURES = "figures"
@@ -200,7 +201,11 @@ def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
         display.show(standing)
         keeper.look()
 
-    run_all(job.needed, job.pool, workers, show, choice=job.choice, note=display.note)
+    try:
+        run_all(job.needed, job.pool, workers, show, choice=job.choice, note=display.note)
+    except InterruptedRunError:
+        keeper.keep()
+        raise
     with _alone_in(folder):
         if (now := load_plan(folder)) is None or now.runs != plan.runs:
             raise HighwayError(
