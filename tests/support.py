@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 from highwaynet import NetworkSpec, RunSpec, TrainingSpec
 from highwaynet.data.record import DataRecord
@@ -24,3 +25,17 @@ def small_spec(name: str = "fc-highway", **values: object) -> RunSpec:
 def fresh_network(spec: RunSpec, data: DataRecord) -> Network:
     """The network of a run before its first step."""
     return start_network(spec, plan_of(spec.network, data.input_shape, data.outputs))
+
+
+MARK = "this run was there before\n"
+
+
+def mark_logs(folder: Path) -> None:
+    """Mark the logs of all runs in a folder, so that new runs in their places can be told from them."""
+    for log in folder.glob("*/events.log"):
+        log.write_text(log.read_text() + MARK)
+
+
+def unmarked_logs(folder: Path) -> list[str]:
+    """Return the names of the runs in a folder whose logs are not marked."""
+    return sorted(log.parent.name for log in folder.glob("*/events.log") if MARK not in log.read_text())

@@ -41,7 +41,7 @@ from highwaynet.training.distribution import World
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.hints import Hints, regressor_for
 from highwaynet.training.loop import train
-from support import Highway
+from support import Highway, mark_logs, unmarked_logs
 
 DENSE: dict[str, Any] = {"name": "fc-plain", "depth": 8, "width": 12}
 
@@ -227,6 +227,18 @@ def test_several_seeds_have_a_first_stage_each(teacher: RunDirectory, tmp_path: 
     record = train_seeds(hinted(teacher, training={"epochs": 1}), tmp_path / "runs", 2)
     assert [score.seed for score in record.runs] == [2, 3]
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["hints-seed2", "hints-seed3", "seed2", "seed3", "seeds.json"]
+
+
+def test_an_interrupted_replacement_of_several_seeds_begins_their_first_stages_anew(teacher: RunDirectory, tmp_path: Path) -> None:
+    spec, place, stop = hinted(teacher, training={"epochs": 1}), tmp_path / "runs", Stop(1, 1)
+    train_seeds(spec, place, 2)
+    mark_logs(place)
+    with pytest.raises(InterruptedRunError):
+        train_seeds(spec, place, 2, overwrite=True, watcher=stop, interruption=stop.interruption)
+    names = sorted(path.name for path in place.glob("*seed*") if path.is_dir())
+    assert names == ["hints-seed2", "hints-seed2.before", "hints-seed3.before", "seed2.before", "seed3.before"]
+    train_seeds(spec, place, 2, resume=True)
+    assert unmarked_logs(place) == ["hints-seed2", "hints-seed3", "seed2", "seed3"], "all are new"
 
 
 def test_what_the_stages_inherit(teacher: RunDirectory) -> None:

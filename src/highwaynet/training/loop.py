@@ -98,12 +98,8 @@ def _train_stages(
     def check() -> bytes:
         """Raise InputError if one of the stages could not be written, before the first one is trained."""
         check_relatives(second.spec, second.path)
-        RunDirectory.check_free(second.path, overwrite=overwrite, resume=resume)
+        RunDirectory.check_startable(second.path, overwrite=overwrite, resume=resume)
         check_place(first.path)
-        if overwrite and (second.path / SPEC).is_file():
-            run = RunDirectory(second.path)
-            run.lock()  # raises an error if another process trains it
-            run.unlock()
         return b""
 
     def make_way() -> bytes:

@@ -8,14 +8,41 @@ from pathlib import Path
 from typing import Any
 
 from highwaynet.base.errors import InputError
+from highwaynet.data.record import DataRecord
+from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.seeds import SeedScore, SeedsRecord
 from highwaynet.runs.spec import SPEC, RunSpec
+from highwaynet.runs.stages import check_place, hints_path
 from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.evaluation import evaluate_run
 from highwaynet.training.interruption import Interruption
 from highwaynet.training.loop import train
 from highwaynet.training.objective import Objective
-from highwaynet.training.watcher import Watcher
+from highwaynet.training.setup import check_relatives
+from highwaynet.training.watcher import Watcher, Watchers
+
+
+class _MakingWay(Watcher):
+    """Sets earlier runs of later seeds aside when training starts: if it is interrupted, they must not pass for new ones."""
+
+    def __init__(self, later: list[Path]) -> None:
+        self._later = later
+
+    def started(self, data: DataRecord, epochs: int, steps: int) -> None:
+        """Rename the runs; only the first call does something."""
+        while self._later:
+            RunDirectory(self._later.pop()).make_way()
+
+
+def _check(spec: RunSpec, places: list[Path], *, hinted: bool, overwrite: bool, resume: bool) -> bytes:
+    """Raise InputError if one of the runs could not be written, before the first one is trained."""
+    for path in places:
+        if not (resume and (path / SPEC).is_file()):
+            check_relatives(spec, path)
+            RunDirectory.check_startable(path, overwrite=overwrite, resume=resume)
+            if hinted:
+                check_place(hints_path(path))
+    return b""
 
 
 def train_seeds(
@@ -58,8 +85,13 @@ def train_seeds(
     if (folder / SPEC).exists():
         raise InputError(f"{folder} is a run: name another folder for several seeds with --out")
     scores: list[SeedScore] = []
-    for seed in range(spec.seed, spec.seed + seeds):
-        own = folder / f"seed{seed}"
+    places = {seed: folder / f"seed{seed}" for seed in range(spec.seed, spec.seed + seeds)}
+    hinted = spec.teacher is not None and spec.teacher.in_two_stages
+    new = [path for path in places.values() if world.recall(str(path)) is None]  # the others began before torchrun restarted the processes
+    world.lead(lambda: _check(spec, new, hinted=hinted, overwrite=overwrite, resume=resume))
+    later = [path for path in new if path != places[spec.seed]] if overwrite else []
+    making_way = _MakingWay([*later, *map(hints_path, later)] if hinted else later)
+    for seed, own in places.items():
         with watch(seed) if watch else nullcontext(watcher) as told:
             run = train(
                 spec.model_copy(update={"seed": seed}),
@@ -68,7 +100,7 @@ def train_seeds(
                 objective=copy.deepcopy(objective),
                 overwrite=overwrite,
                 resume=resume,
-                watcher=told,
+                watcher=Watchers([making_way, *([told] if told else [])]),
                 interruption=stop,
                 world=world,
             )
