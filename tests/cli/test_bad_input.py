@@ -89,7 +89,7 @@ def test_teachers_and_hints(highway: Highway, tmp_path: Path) -> None:
     there = sorted(path.name for path in tmp_path.iterdir())
     for arguments, sentence in (
         (["--hints", "2:1"], "teacher.run is missing (The run whose network is the teacher"),
-        (["--teacher", "nowhere"], "nowhere: no such run directory"),
+        (["--teacher", "nowhere"], "nowhere': there is no run directory; name the folder of a finished run"),
         (["--teacher", "unfinished"], "the run did not finish; continue it with: highway train"),
         (["--teacher", "damaged"], "is damaged"),
         (

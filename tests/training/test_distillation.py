@@ -214,7 +214,7 @@ def test_a_child_does_not_inherit_the_teacher(teacher: RunDirectory, tmp_path: P
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"teacher": {"run": "nowhere"}}, r"teacher.run = .*nowhere': .*nowhere: no such run directory"),
+        ({"teacher": {"run": "nowhere"}}, r"teacher.run = .*nowhere': there is no run directory; name the folder of a finished run"),
         ({"teacher": {"weights": "0" * 64}}, r"teacher.run = .*: its weights are not those that the run started with"),
         ({"teacher": {"weight_epochs": [1, 2]}}, r"teacher.weight_epochs = \[1.0, 2.0\]: needs teacher.final_weight"),
         (

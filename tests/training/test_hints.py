@@ -266,7 +266,7 @@ def test_what_the_stages_inherit(teacher: RunDirectory) -> None:
         ("6", {}, r"teacher.hints = '6': should be .*for instance 6:2"),
         ("0:1", {}, r"teacher.hints = '0:1': should be"),
         ("4:2", {"stage": "hint"}, r"teacher.stage = 'hint': should be 'hints' or 'distillation'"),
-        ("4:2", {"run": "nowhere"}, r"teacher.run = .*nowhere': .*no such run directory"),
+        ("4:2", {"run": "nowhere"}, r"teacher.run = .*nowhere': there is no run directory"),
     ],
 )
 def test_hints_that_do_not_fit(hints: str, own: dict[str, Any], sentence: str, teacher: RunDirectory, tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def on_top_of_parent(values: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(run, str):
         return values
     if not (Path(run) / SPEC).is_file():
-        raise InputError(f"start.run = {run!r}: there is no run directory")
+        raise InputError(f"start.run = {run!r}: there is no run directory; name the folder of a finished run")
     parent = read_spec_values(Path(run) / SPEC)
     _forget_first_stage(parent)
     for section in ("start", "teacher"):

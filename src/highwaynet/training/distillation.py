@@ -16,7 +16,7 @@ from highwaynet.networks.network import Network
 from highwaynet.runs.checkpoints import checksum
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import load_network
-from highwaynet.runs.spec import RunSpec
+from highwaynet.runs.spec import SPEC, RunSpec
 from highwaynet.runs.stages import check_outputs
 from highwaynet.runs.teacher_spec import DistanceForm, TeacherSpec
 from highwaynet.training.objective import Batch, BatchLoss, Companions, Objective, has_members, means_of_members, members_as_samples
@@ -158,9 +158,10 @@ def distilled(objective: Objective, spec: RunSpec, teacher: Network | None) -> O
 
 
 def _load(spec: TeacherSpec, preparation: Preparation) -> tuple[Network, TeacherSpec]:
-    where = f"teacher.run = {spec.run!r}"
+    where, run = f"teacher.run = {spec.run!r}", RunDirectory(Path(spec.run))
+    if not (run.path / SPEC).is_file():
+        raise InputError(f"{where}: there is no run directory; name the folder of a finished run")
     try:
-        run = RunDirectory.open(Path(spec.run))
         if not run.finished and spec.checkpoint is None:
             run.resolve("final")  # raises an error that says how the run ended, and how to continue it
         check_outputs(run.read_spec(), run.path)
