@@ -8,6 +8,9 @@
 //
 // Channels are computed a vector at a time. If their number is no multiple of the vector's, the last vector overlaps the one before, and what
 // belongs to both is computed twice. Scratch memory has a place of its own for each vector of output channels.
+//
+// Maps are larger than the cache, and are read in an order that processors do not foresee: while a tile is transformed, the pixels of the next
+// one are fetched.
 
 #include "convolution.h"
 
@@ -101,14 +104,29 @@ struct Tile {
     columns = c.width - column < 4 ? c.width - column : 4;
     inside = row > 0 && column > 0 && row + 5 <= c.height && column + 5 <= c.width;
   }
+  // The number of its first output in maps with so many channels.
+  int64_t place(const Convolution &c, int64_t channels) const { return ((sample * c.height + row) * c.width + column) * channels; }
+
   int64_t sample, row, column, rows, columns;  // of its first output; how many of its outputs are in the map
   bool inside;                                 // whether all its inputs are in the map
 };
 
+// Begins to fetch one channel of `rows` × `columns` pixels, and with it those in the same line of the cache. Addresses may lie outside of the
+// maps, where nothing is read or written.
+template <int rows, int columns, bool to_write>
+INLINE void fetch(const Convolution &c, const float *maps, int64_t first, int64_t channels) {
+  const uintptr_t start = uintptr_t(maps) + sizeof(float) * uintptr_t(first);
+#pragma GCC unroll 6
+  for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < columns; ++j)
+      __builtin_prefetch((const void *)(start + sizeof(float) * uintptr_t((i * c.width + j) * channels)), to_write);
+}
+
 // Inputs of a tile at some channels, zeros around the map, to the points of one row of a block.
 template <bool inside>
 INLINE void inputs_to_points(const Convolution &c, const Tile &tile, int64_t channel, float *to, int64_t stride) {
-  const float *const first = c.x + ((tile.sample * c.height + tile.row - 1) * c.width + tile.column - 1) * c.in + channel;
+  const float *const first = c.x + tile.place(c, c.in) - (c.width + 1) * c.in + channel;
   Vector columns[points], rows[6];
 #pragma GCC unroll 6
   for (int j = 0; j < 6; ++j) {
@@ -130,22 +148,26 @@ INLINE void inputs_to_points(const Convolution &c, const Tile &tile, int64_t cha
 
 // The inputs of the tiles first … last−1 at all points: (points, tiles, in) in memory, with `stride` numbers from a point to the next.
 INLINE void transform_inputs(const Convolution &c, int64_t first, int64_t last, float *to, int64_t stride) {
+  Tile tile(c, first);
   for (int64_t number = first; number < last; ++number) {
-    const Tile tile(c, number);
+    const Tile next(c, number + 1);
+    const int64_t new_pixels = next.place(c, c.in) - (c.width - 1) * c.in;  // the first two columns belong to this tile too
     float *const row = to + (number - first) * c.in;
     for (int64_t vector = 0; vector < vectors(c.in); ++vector) {
       const int64_t channel = start(vector, c.in);
+      fetch<6, 4, false>(c, c.x, new_pixels + channel, c.in);
       if (tile.inside) {
         inputs_to_points<true>(c, tile, channel, row + channel, stride);
       } else {
         inputs_to_points<false>(c, tile, channel, row + channel, stride);
       }
     }
+    tile = next;
   }
 }
 
 INLINE void points_to_outputs(const Convolution &c, const Tile &tile, int64_t channel, const float *from, int64_t stride) {
-  float *const first = c.y + ((tile.sample * c.height + tile.row) * c.width + tile.column) * c.out + channel;
+  float *const first = c.y + tile.place(c, c.out) + channel;
   const Vector bias = c.bias == nullptr ? Vector{} : load(c.bias + channel);
   Vector columns[24];
 #pragma GCC unroll 6
@@ -169,7 +191,7 @@ INLINE void points_to_outputs(const Convolution &c, const Tile &tile, int64_t ch
 
 // The gradients of a tile's outputs at some channels to the points of one row of a block; their sum is added to `sum`.
 INLINE void gradients_to_points(const Convolution &c, const Tile &tile, int64_t channel, float *to, int64_t stride, float *sum) {
-  const float *const first = c.gy + ((tile.sample * c.height + tile.row) * c.width + tile.column) * c.out + channel;
+  const float *const first = c.gy + tile.place(c, c.out) + channel;
   Vector columns[24], total{};
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) {
@@ -273,10 +295,15 @@ void forward(const Convolution &c, int64_t first, int64_t last, float *scratch) 
       for (; column + 2 * lanes <= out; column += 2 * lanes) multiply<2>(left, weights + column * c.in, tiles, c.in, to + column, out);
       if (column < out) multiply<1>(left, weights + column * c.in, tiles, c.in, to + column, out);
     }
+    Tile tile(c, first);
     for (int64_t number = first; number < first + tiles; ++number) {
-      const Tile tile(c, number);
-      for (int64_t vector = 0; vector < vectors(c.out); ++vector)
-        points_to_outputs(c, tile, start(vector, c.out), outputs + (number - first) * out + vector * lanes, out_stride);
+      const Tile next(c, number + 1);
+      for (int64_t vector = 0; vector < vectors(c.out); ++vector) {
+        const int64_t channel = start(vector, c.out);
+        fetch<4, 4, true>(c, c.y, next.place(c, c.out) + channel, c.out);
+        points_to_outputs(c, tile, channel, outputs + (number - first) * out + vector * lanes, out_stride);
+      }
+      tile = next;
     }
   }
 }
@@ -288,11 +315,15 @@ void gradient(const Convolution &c, int64_t first, int64_t last, int64_t channel
   for (; first < last; first += block) {
     const int64_t tiles = last - first < block ? last - first : block;
     transform_inputs(c, first, first + tiles, inputs, in_stride);
+    Tile tile(c, first);
     for (int64_t number = first; number < first + tiles; ++number) {
-      const Tile tile(c, number);
-      for (int64_t vector = 0; vector < vectors(chunk); ++vector)
-        gradients_to_points(c, tile, channel + start(vector, chunk), outputs + (number - first) * out + vector * lanes, out_stride,
-                            total + vector * lanes);
+      const Tile next(c, number + 1);
+      for (int64_t vector = 0; vector < vectors(chunk); ++vector) {
+        const int64_t output = channel + start(vector, chunk);
+        fetch<4, 4, false>(c, c.gy, next.place(c, c.out) + output, c.out);
+        gradients_to_points(c, tile, output, outputs + (number - first) * out + vector * lanes, out_stride, total + vector * lanes);
+      }
+      tile = next;
     }
     for (int point = 0; point < points; ++point) {
       const float *const left = inputs + point * in_stride, *const right = outputs + point * out_stride;
