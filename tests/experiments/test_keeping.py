@@ -10,6 +10,7 @@ import pytest
 
 from experiments.fakes import claim_files
 from experiments.test_reproduce import CLAIM, Silent, train_here
+from highwaynet.base.errors import InputError
 from highwaynet.experiments import keeping
 from highwaynet.experiments import reproduce as module
 from highwaynet.experiments.claim_records import load_plan
@@ -123,14 +124,22 @@ def test_nothing_is_kept_in_between_if_a_claim_is_quick(tmp_path: Path, trained:
     assert (job.folder / ARCHIVE).exists()
 
 
-def test_an_interruption_keeps_what_has_ended(tmp_path: Path, trained: list[str]) -> None:
+def no_space(path: Path, runs: Any) -> None:
+    raise InputError(f"cannot write {path}: No space left on device")
+
+
+def test_an_interruption_keeps_what_has_ended(tmp_path: Path, trained: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     job = prepare(CLAIM, "laptop", None, tmp_path, [])
 
     class Stopped(Silent):
         def show(self, standing: Standing) -> None:
             raise InterruptedRunError("interrupted", 130)
 
-    with pytest.raises(InterruptedRunError):
+    with monkeypatch.context() as full:
+        full.setattr(keeping, "write_archive", no_space)
+        with pytest.raises(InterruptedRunError, match=r"^interrupted$"):
+            reproduce(job, 1, Stopped())
+    with pytest.raises(InterruptedRunError, match=r"^interrupted$"):
         reproduce(job, 1, Stopped())
     assert sorted(read_archive(job.folder / UNFINISHED)) == ["tame-1"]
     shutil.rmtree(tmp_path / "runs")

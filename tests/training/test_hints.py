@@ -41,7 +41,7 @@ from highwaynet.training.distribution import World
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.hints import Hints, regressor_for
 from highwaynet.training.loop import train
-from support import Highway, mark_logs, unmarked_logs
+from support import Highway, mark_logs, small_spec, unmarked_logs
 
 DENSE: dict[str, Any] = {"name": "fc-plain", "depth": 8, "width": 12}
 
@@ -239,6 +239,48 @@ def test_an_interrupted_replacement_of_several_seeds_begins_their_first_stages_a
     assert names == ["hints-seed2", "hints-seed2.before", "hints-seed3.before", "seed2.before", "seed3.before"]
     train_seeds(spec, place, 2, resume=True)
     assert unmarked_logs(place) == ["hints-seed2", "hints-seed3", "seed2", "seed3"], "all are new"
+
+
+class DiesIn(Watcher):
+    """Ends the process in a stage, all runs counted."""
+
+    def __init__(self, stage: int) -> None:
+        self.left = stage
+
+    def stage(self, title: str, epochs: int) -> None:
+        self.left -= 1
+
+    def step(self, samples: int) -> None:
+        if self.left == 0:
+            raise SystemExit(9)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_processes_that_are_restarted_in_the_first_stage_of_a_later_seed_go_on(
+    overwrite: bool, teacher: RunDirectory, tmp_path: Path
+) -> None:
+    spec, place, store = hinted(teacher, training={"epochs": 1}), tmp_path / "runs", HashStore()
+    if overwrite:
+        train_seeds(spec, place, 2)
+        mark_logs(place)
+    with pytest.raises(SystemExit):
+        train_seeds(spec, place, 2, overwrite=overwrite, watcher=DiesIn(3), world=World(store=store))
+    train_seeds(spec, place, 2, overwrite=overwrite, world=World(store=store, restarts=1))
+    assert unmarked_logs(place) == ["hints-seed2", "hints-seed3", "seed2", "seed3"]
+
+
+@pytest.mark.parametrize("what", ["a first stage", "another run", "no run"])
+def test_folders_of_all_first_stages_are_checked_before_the_first_run(what: str, teacher: RunDirectory, tmp_path: Path) -> None:
+    spec, place = hinted(teacher, training={"epochs": 1}), tmp_path / "runs"
+    if what == "no run":
+        (place / "hints-seed3").mkdir(parents=True)
+        (place / "hints-seed3" / "mine.txt").write_text("a note")
+    else:
+        train(hinted(teacher, stage="hints") if what == "a first stage" else small_spec(), place / "hints-seed3")
+    sentence = {"a first stage": "already exists", "another run": "this is another run", "no run": "is not a run directory"}[what]
+    with pytest.raises(InputError, match=f"hints-seed3.*{sentence}"):
+        train_seeds(spec, place, 2, overwrite=what != "a first stage")
+    assert [path.name for path in place.iterdir()] == ["hints-seed3"]
 
 
 def test_what_the_stages_inherit(teacher: RunDirectory) -> None:

@@ -74,24 +74,27 @@ class Keeper:
     _last: float = field(default_factory=time.monotonic)
 
     def look(self) -> None:
-        """Keep what has ended, if enough time has passed."""
-        if time.monotonic() - self._last >= EVERY:
-            self.keep()
-
-    def keep(self) -> None:
-        """Keep what has ended. Other processes may be training, so that one thread has to do."""
+        """Keep what has ended, if enough time has passed; the machine is busy, so that one thread has to do."""
+        if time.monotonic() - self._last < EVERY:
+            return
         import torch
 
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            before = len(self.kept)
-            for run, directory in self.ended():
-                if run.label not in self.kept:
-                    with suppress(InputError):  # a damaged run is reported at the end
-                        self.kept[run.label] = kept_now(run, directory, lambda _: None)
-            if len(self.kept) > before:
-                write_archive(self.folder / UNFINISHED, {label: run for label, (run, _) in self.kept.items()})
+            self.keep(lambda _: None)
         finally:
             torch.set_num_threads(threads)
             self._last = time.monotonic()
+
+    def keep(self, note: Callable[[str], None]) -> None:
+        """Keep what has ended; `note` is called with a sentence for each run that is analysed."""
+        before = len(self.kept)
+        try:
+            for run, directory in self.ended():
+                if run.label not in self.kept:
+                    with suppress(InputError):  # a damaged run is reported at the end
+                        self.kept[run.label] = kept_now(run, directory, note)
+        finally:  # also after Ctrl-C
+            if len(self.kept) > before:
+                write_archive(self.folder / UNFINISHED, {label: run for label, (run, _) in self.kept.items()})

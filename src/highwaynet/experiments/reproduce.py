@@ -42,7 +42,6 @@ from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.lock import FolderLock
 from highwaynet.runs.spec import RunSpec
 from highwaynet.training.computing import choose_device, knows_bfloat16
-from highwaynet.training.interruption import InterruptedRunError
 from highwaynet.training.suitability import SpecChecks
 
 FIGURES = "figures"
@@ -203,8 +202,11 @@ def reproduce(job: Job, workers: int, display: Display) -> ClaimRecord:
 
     try:
         run_all(job.needed, job.pool, workers, show, choice=job.choice, note=display.note)
-    except InterruptedRunError:
-        keeper.keep()
+    except HighwayError:
+        try:
+            keeper.keep(display.note)
+        except HighwayError as error:  # for instance if the disk is full
+            display.note(str(error))
         raise
     with _alone_in(folder):
         if (now := load_plan(folder)) is None or now.runs != plan.runs:

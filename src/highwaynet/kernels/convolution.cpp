@@ -9,8 +9,8 @@
 // Channels are computed a vector at a time. If their number is no multiple of the vector's, the last vector overlaps the one before, and what
 // belongs to both is computed twice. Scratch memory has a place of its own for each vector of output channels.
 //
-// Maps are larger than the cache, and are read in an order that processors do not foresee: while a tile is transformed, the pixels of the next
-// one are fetched.
+// Maps may be larger than the cache, and are read in an order that processors do not foresee: while a tile is transformed, the pixels of the
+// next one are fetched.
 
 #include "convolution.h"
 
@@ -104,23 +104,23 @@ struct Tile {
     columns = c.width - column < 4 ? c.width - column : 4;
     inside = row > 0 && column > 0 && row + 5 <= c.height && column + 5 <= c.width;
   }
-  // The number of its first output in maps with so many channels.
+  // Where its first output begins in maps with this many channels.
   int64_t place(const Convolution &c, int64_t channels) const { return ((sample * c.height + row) * c.width + column) * channels; }
 
   int64_t sample, row, column, rows, columns;  // of its first output; how many of its outputs are in the map
   bool inside;                                 // whether all its inputs are in the map
 };
 
-// Begins to fetch one channel of `rows` × `columns` pixels, and with it those in the same line of the cache. Addresses may lie outside of the
-// maps, where nothing is read or written.
+// Begins to fetch one channel of `rows` × `columns` pixels, and with it those in the same line of the cache. Outside of the maps this has no
+// effect, and is no error.
 template <int rows, int columns, bool to_write>
 INLINE void fetch(const Convolution &c, const float *maps, int64_t first, int64_t channels) {
-  const uintptr_t start = uintptr_t(maps) + sizeof(float) * uintptr_t(first);
+  const uintptr_t corner = uintptr_t(maps) + sizeof(float) * uintptr_t(first);
 #pragma GCC unroll 6
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < columns; ++j)
-      __builtin_prefetch((const void *)(start + sizeof(float) * uintptr_t((i * c.width + j) * channels)), to_write);
+      __builtin_prefetch((const void *)(corner + sizeof(float) * uintptr_t((i * c.width + j) * channels)), to_write);
 }
 
 // Inputs of a tile at some channels, zeros around the map, to the points of one row of a block.
@@ -151,7 +151,7 @@ INLINE void transform_inputs(const Convolution &c, int64_t first, int64_t last, 
   Tile tile(c, first);
   for (int64_t number = first; number < last; ++number) {
     const Tile next(c, number + 1);
-    const int64_t new_pixels = next.place(c, c.in) - (c.width - 1) * c.in;  // the first two columns belong to this tile too
+    const int64_t new_pixels = next.place(c, c.in) - (c.width - 1) * c.in;  // this tile has the first two columns, if it is in the same row
     float *const row = to + (number - first) * c.in;
     for (int64_t vector = 0; vector < vectors(c.in); ++vector) {
       const int64_t channel = start(vector, c.in);

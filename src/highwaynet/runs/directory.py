@@ -91,7 +91,7 @@ class RunDirectory:
 
     @classmethod
     def check_startable(cls, path: Path, *, overwrite: bool, resume: bool) -> None:
-        """Raise InputError if a run that will be started later could not be; as `check_free`, or if another process trains it."""
+        """Raise InputError if `start` would refuse this folder later, or if another process trains the run there."""
         cls.check_free(path, overwrite=overwrite, resume=resume)
         if overwrite and (path / SPEC).is_file():
             run = cls(path)

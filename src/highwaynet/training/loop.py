@@ -1,6 +1,6 @@
 """The training loop: read it from top to bottom."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
 from os import PathLike
@@ -71,28 +71,49 @@ def train(
         DivergenceError: If the loss or a weight is no longer finite.
         InterruptedRunError: If `interruption` was requested, or Ctrl-C was pressed before the first step; the run can be resumed.
     """
+    given, place = Given(data, network, objective), folder_of(path)
+    return train_given(
+        spec, place, given, overwrite=overwrite, resume=resume, watcher=watcher, interruption=interruption, world=world, later=()
+    )
+
+
+def folder_of(path: str | PathLike[str]) -> Path:
+    """Return the path as a Path; raises InputError if no folder can have this name."""
+    if not isinstance(path, str | PathLike) or not str(path) or "\0" in str(path):
+        raise InputError(f"path = {path!r}: name a folder for the run")
+    return Path(path)
+
+
+def train_given(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: bool, **ways: Any) -> RunDirectory:
+    """Do what `train` does. With `overwrite`, earlier runs in the folders `later` are set aside as soon as this one has been started."""
     threads_before = torch.get_num_threads()
     keep_freed_memory()
     try:
         if overwrite and resume:
             raise InputError("overwrite and resume: choose one of them")
-        if not isinstance(path, str | PathLike) or not str(path) or "\0" in str(path):
-            raise InputError(f"path = {path!r}: name a folder for the run")
-        given = Given(data, network, objective)
-        ways: Any = {"overwrite": overwrite, "resume": resume, "watcher": watcher, "interruption": interruption, "world": world}
+        ways |= {"overwrite": overwrite, "resume": resume}
         if isinstance(spec, RunSpec) and spec.teacher is not None and spec.teacher.in_two_stages:
-            return _train_stages(spec, Path(path), given, **ways)
-        return _train_run(spec, Path(path), given, **ways)
+            return _train_stages(spec, path, given, **ways)
+        return _train_run(spec, path, given, **ways)
     finally:
         torch.set_num_threads(threads_before)
 
 
 def _train_stages(
-    spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: bool, watcher: Watcher | None, world: World, **ways: Any
+    spec: RunSpec,
+    path: Path,
+    given: Given,
+    *,
+    overwrite: bool,
+    resume: bool,
+    watcher: Watcher | None,
+    world: World,
+    later: Sequence[Path],
+    **ways: Any,
 ) -> RunDirectory:
     """Train the two runs that a spec with hints stands for; returns the second."""
     first, second = stages_of(spec, path)
-    told = watcher or Watcher()
+    told = Watcher() if watcher is None else watcher
     ways |= {"overwrite": overwrite, "resume": resume, "watcher": told, "world": world}
 
     def check() -> bytes:
@@ -102,19 +123,14 @@ def _train_stages(
         check_place(first.path)
         return b""
 
-    def make_way() -> bytes:
-        """An earlier run must not pass for the second stage if this training is interrupted in the first one."""
-        RunDirectory(second.path).make_way()
-        return b""
-
     # Processes that torchrun has restarted may have begun the second stage before.
     begun_before = world.recall(str(second.path)) is not None
     if not begun_before and not (resume and world.lead(lambda: b"yes" if (second.path / SPEC).is_file() else b"")):
         world.lead(check)
         told.stage(first.title, first.spec.training.epochs)
-        _train_run(first.spec, first.path, given, begun=make_way if overwrite else None, **ways)
+        _train_run(first.spec, first.path, given, later=[second.path, *later], **ways)
     told.stage(second.title, second.spec.training.epochs)
-    return _train_run(second.spec, second.path, replace(given, network=None), **ways)
+    return _train_run(second.spec, second.path, replace(given, network=None), later=later, **ways)
 
 
 def _train_run(
@@ -127,25 +143,32 @@ def _train_run(
     watcher: Watcher | None,
     interruption: Interruption | None,
     world: World,
-    begun: Callable[[], bytes] | None = None,
+    later: Sequence[Path],
 ) -> RunDirectory:
-    """Train one run; `begun` is called by the leading process when a new run has been started."""
+    """Train one run."""
     job = set_up(spec, path, given, overwrite=overwrite, resume=resume, world=world)
+
+    def make_way() -> bytes:
+        """Earlier runs must not pass for those that will replace them if this run is interrupted."""
+        for folder in later:
+            RunDirectory(folder).make_way()
+        return b""
+
     try:
-        if begun is not None and not job.resumes:
-            world.lead(begun)
+        if overwrite and not job.resumes:
+            world.lead(make_way)
         watchers = Watchers([])  # only the leading process reports
         if world.leads:
             logs = [TensorBoardLog(job.run)] if job.spec.training.tensorboard else []
             watchers = Watchers([*([] if watcher is None else [watcher]), *logs])
         with closing(watchers):
-            _train(job, world, watchers, interruption or Interruption())
+            _train(job, world, watchers, interruption or Interruption(), later)
     finally:
         job.run.unlock()
     return job.run
 
 
-def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruption) -> None:
+def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruption, later: Sequence[Path]) -> None:
     """Train, and log how the run ended."""
     run = job.run
     if job.finished:
@@ -169,7 +192,7 @@ def _train(job: SetUp, world: World, watcher: Watcher, interruption: Interruptio
             text = (str(error) or type(error).__name__).partition("\n")[0][:1000]
             log(text if text.startswith(word) else f"{word}: {text}")
             second = second_path(run.path) if job.spec.is_first_stage else None
-            places = [run.path, *([second] if second else [])] if world.leads else []
+            places = dict.fromkeys([run.path, *([second] if second else []), *later]) if world.leads else ()
             for earlier in [earlier for place in places for earlier in earlier_runs(place)]:
                 watcher.note(f"the earlier run, which this one has not replaced, is {earlier}")
         raise

@@ -1,14 +1,13 @@
 """Training with several seeds."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from highwaynet.base.errors import InputError
-from highwaynet.data.record import DataRecord
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.seeds import SeedScore, SeedsRecord
 from highwaynet.runs.spec import SPEC, RunSpec
@@ -16,33 +15,31 @@ from highwaynet.runs.stages import check_place, hints_path
 from highwaynet.training.distribution import ALONE, World
 from highwaynet.training.evaluation import evaluate_run
 from highwaynet.training.interruption import Interruption
-from highwaynet.training.loop import train
+from highwaynet.training.loop import folder_of, train_given
 from highwaynet.training.objective import Objective
-from highwaynet.training.setup import check_relatives
-from highwaynet.training.watcher import Watcher, Watchers
+from highwaynet.training.setup import Given, check_relatives
+from highwaynet.training.watcher import Watcher
 
 
-class _MakingWay(Watcher):
-    """Sets earlier runs of later seeds aside when training starts: if it is interrupted, they must not pass for new ones."""
-
-    def __init__(self, later: list[Path]) -> None:
-        self._later = later
-
-    def started(self, data: DataRecord, epochs: int, steps: int) -> None:
-        """Rename the runs; only the first call does something."""
-        while self._later:
-            RunDirectory(self._later.pop()).make_way()
-
-
-def _check(spec: RunSpec, places: list[Path], *, hinted: bool, overwrite: bool, resume: bool) -> bytes:
+def _check(spec: RunSpec, places: Iterable[Path], world: World, *, hinted: bool, overwrite: bool, resume: bool) -> bytes:
     """Raise InputError if one of the runs could not be written, before the first one is trained."""
-    for path in places:
-        if not (resume and (path / SPEC).is_file()):
-            check_relatives(spec, path)
-            RunDirectory.check_startable(path, overwrite=overwrite, resume=resume)
-            if hinted:
-                check_place(hints_path(path))
+    for own in places:
+        if resume and (own / SPEC).is_file():
+            continue
+        for path in _folders(own, hinted=hinted):
+            if world.recall(str(path)) is not None:  # it has begun, before torchrun restarted the processes
+                continue
+            if path != own:
+                check_place(path)
+            if not (resume and (path / SPEC).is_file()):
+                check_relatives(spec, path)
+                RunDirectory.check_startable(path, overwrite=overwrite, resume=resume)
     return b""
+
+
+def _folders(own: Path, *, hinted: bool) -> list[Path]:
+    """The folders of a run and, with hints, of its first stage."""
+    return [hints_path(own), own] if hinted else [own]
 
 
 def train_seeds(
@@ -67,7 +64,7 @@ def train_seeds(
         seeds: Number of seeds.
         data: The data, if they are in memory; as for `train`.
         objective: What to minimise, as for `train`; each run gets a copy.
-        overwrite: Replace earlier runs there.
+        overwrite: Replace earlier runs there. They are renamed when the first new one has been started, and removed one by one.
         resume: Continue the runs there.
         watcher: Its methods are called for every step and epoch of all runs.
         watch: Alternative to `watcher`: given a seed, returns a context manager that yields the watcher of its run.
@@ -77,7 +74,7 @@ def train_seeds(
     Raises:
         InputError: If the path is itself a run, `seeds` is below 1, or `train` raises it.
     """
-    folder, stop = Path(path), interruption or Interruption()
+    folder, stop = folder_of(path), interruption or Interruption()
     if not isinstance(seeds, int) or seeds < 1:
         raise InputError(f"seeds = {seeds!r}: choose a whole number of at least 1")
     if spec.is_first_stage:
@@ -87,22 +84,19 @@ def train_seeds(
     scores: list[SeedScore] = []
     places = {seed: folder / f"seed{seed}" for seed in range(spec.seed, spec.seed + seeds)}
     hinted = spec.teacher is not None and spec.teacher.in_two_stages
-    new = [path for path in places.values() if world.recall(str(path)) is None]  # the others began before torchrun restarted the processes
-    world.lead(lambda: _check(spec, new, hinted=hinted, overwrite=overwrite, resume=resume))
-    later = [path for path in new if path != places[spec.seed]] if overwrite else []
-    making_way = _MakingWay([*later, *map(hints_path, later)] if hinted else later)
+    world.lead(lambda: _check(spec, places.values(), world, hinted=hinted, overwrite=overwrite, resume=resume))
     for seed, own in places.items():
         with watch(seed) if watch else nullcontext(watcher) as told:
-            run = train(
+            run = train_given(
                 spec.model_copy(update={"seed": seed}),
                 own,
-                data=data,
-                objective=copy.deepcopy(objective),
+                Given(data, objective=copy.deepcopy(objective)),
                 overwrite=overwrite,
                 resume=resume,
-                watcher=Watchers([making_way, *([told] if told else [])]),
+                watcher=told,
                 interruption=stop,
                 world=world,
+                later=[path for other, place in places.items() if other > seed for path in _folders(place, hinted=hinted)],
             )
         if seed < spec.seed + seeds - 1:
             stop.check(f"interrupted after seed {seed}", world)

@@ -36,11 +36,6 @@ class Watchers(Watcher):
     def __init__(self, watchers: list[Watcher]) -> None:
         self._watchers = watchers
 
-    def stage(self, title: str, epochs: int) -> None:
-        """Call `stage` of all watchers."""
-        for watcher in self._watchers:
-            watcher.stage(title, epochs)
-
     def started(self, data: DataRecord, epochs: int, steps: int) -> None:
         """Call `started` of all watchers."""
         for watcher in self._watchers:
