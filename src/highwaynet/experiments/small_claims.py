@@ -227,7 +227,7 @@ def _supervision_rows(evidence: "Evidence") -> list[Row]:
         rate, runs = best_of(evidence, label)
         if runs:
             values = spread([tested(run) for run in runs], "{:.2f} %".format)
-            rows.append(Row(f"{title}, learning rate {rate:g}, test accuracy, median over the seeds", "not given", values))
+            rows.append(Row(f"{title}, learning rate {rate:g}, median test accuracy", "not given", values))
     return rows
 
 
