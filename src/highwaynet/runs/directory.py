@@ -90,15 +90,6 @@ class RunDirectory:
             raise InputError(f"{path} is not a run directory (it has no {SPEC}) and is not overwritten: name another folder with --out")
 
     @classmethod
-    def check_startable(cls, path: Path, *, overwrite: bool, resume: bool) -> None:
-        """Raise InputError if `start` would refuse this folder later, or if another process trains the run there."""
-        cls.check_free(path, overwrite=overwrite, resume=resume)
-        if overwrite and (path / SPEC).is_file():
-            run = cls(path)
-            run.lock()
-            run.unlock()
-
-    @classmethod
     def create(cls, path: Path, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool = False) -> "RunDirectory":
         """Create a run directory; see `start`."""
         run = cls(path)

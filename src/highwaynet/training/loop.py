@@ -29,7 +29,7 @@ from highwaynet.training.objective import Objective
 from highwaynet.training.optimiser import set_learning_rate
 from highwaynet.training.saving import clear
 from highwaynet.training.schedule import never_reached
-from highwaynet.training.setup import Given, SetUp, check_relatives, set_up
+from highwaynet.training.setup import Given, SetUp, check_relatives, check_startable, set_up
 from highwaynet.training.tensorboard import TensorBoardLog
 from highwaynet.training.watcher import Watcher, Watchers
 
@@ -119,7 +119,7 @@ def _train_stages(
     def check() -> bytes:
         """Raise InputError if one of the stages could not be written, before the first one is trained."""
         check_relatives(second.spec, second.path)
-        RunDirectory.check_startable(second.path, overwrite=overwrite, resume=resume)
+        check_startable(second.path, overwrite=overwrite, resume=resume)
         check_place(first.path)
         return b""
 

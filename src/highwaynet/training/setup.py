@@ -140,6 +140,15 @@ def set_up(spec: RunSpec, path: Path, given: Given, *, overwrite: bool, resume: 
     return SetUp(spec, data, run, plan, weights, objective, resumes=stored is not None, finished=finished, **own)
 
 
+def check_startable(path: Path, *, overwrite: bool, resume: bool) -> None:
+    """Raise InputError if a run could not be started there later, also because another process trains the run to be replaced."""
+    RunDirectory.check_free(path, overwrite=overwrite, resume=resume)
+    if overwrite and (path / SPEC).is_file():
+        run = RunDirectory(path)
+        run.lock()
+        run.unlock()
+
+
 def check_relatives(spec: RunSpec, path: Path) -> None:
     """Raise InputError if a run would be its own parent or teacher, or is a second stage without a first."""
     place = path.resolve()

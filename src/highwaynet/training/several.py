@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from highwaynet.base.errors import InputError
-from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.seeds import SeedScore, SeedsRecord
 from highwaynet.runs.spec import SPEC, RunSpec
 from highwaynet.runs.stages import check_place, hints_path
@@ -17,7 +16,7 @@ from highwaynet.training.evaluation import evaluate_run
 from highwaynet.training.interruption import Interruption
 from highwaynet.training.loop import folder_of, train_given
 from highwaynet.training.objective import Objective
-from highwaynet.training.setup import Given, check_relatives
+from highwaynet.training.setup import Given, check_relatives, check_startable
 from highwaynet.training.watcher import Watcher
 
 
@@ -33,7 +32,7 @@ def _check(spec: RunSpec, places: Iterable[Path], world: World, *, hinted: bool,
                 check_place(path)
             if not (resume and (path / SPEC).is_file()):
                 check_relatives(spec, path)
-                RunDirectory.check_startable(path, overwrite=overwrite, resume=resume)
+                check_startable(path, overwrite=overwrite, resume=resume)
     return b""
 
 
