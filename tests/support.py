@@ -10,6 +10,7 @@ from highwaynet.networks.architectures import plan_of
 from highwaynet.networks.network import Network
 from highwaynet.runs.directory import RunDirectory
 from highwaynet.runs.load import start_network
+from highwaynet.training.watcher import Watcher
 
 Highway = Callable[..., subprocess.CompletedProcess[str]]
 Runs = Callable[[str], RunDirectory]
@@ -25,6 +26,16 @@ def small_spec(name: str = "fc-highway", **values: object) -> RunSpec:
 def fresh_network(spec: RunSpec, data: DataRecord) -> Network:
     """The network of a run before its first step."""
     return start_network(spec, plan_of(spec.network, data.input_shape, data.outputs))
+
+
+class Notes(Watcher):
+    """Collects what the user is told."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        self.all.append(sentence)
 
 
 MARK = "this run was there before\n"

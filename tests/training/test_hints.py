@@ -41,7 +41,7 @@ from highwaynet.training.distribution import World
 from highwaynet.training.divergence import DivergenceError
 from highwaynet.training.hints import Hints, regressor_for
 from highwaynet.training.loop import train
-from support import Highway, mark_logs, small_spec, unmarked_logs
+from support import Highway, Notes, mark_logs, small_spec, unmarked_logs
 
 DENSE: dict[str, Any] = {"name": "fc-plain", "depth": 8, "width": 12}
 
@@ -470,14 +470,6 @@ def test_a_replacement_that_was_interrupted_is_replaced_by_one_with_hints(teache
     assert train(hinted(teacher), path, resume=True).finished
     assert sorted(one.name for one in tmp_path.iterdir()) == ["hints-thin", "thin"]
     assert (path / "mine.txt").read_text() == "mine"
-
-
-class Notes(Watcher):
-    def __init__(self) -> None:
-        self.all: list[str] = []
-
-    def note(self, sentence: str) -> None:
-        self.all.append(sentence)
 
 
 def test_a_student_does_not_replace_its_teacher(tmp_path: Path) -> None:

@@ -13,17 +13,7 @@ from highwaynet.training import loop, several
 from highwaynet.training.distribution import World
 from highwaynet.training.interruption import Interruption
 from highwaynet.training.watcher import Watcher
-from support import mark_logs, small_spec, unmarked_logs
-
-
-class Notes(Watcher):
-    """Collects what the user is told."""
-
-    def __init__(self) -> None:
-        self.all: list[str] = []
-
-    def note(self, sentence: str) -> None:
-        self.all.append(sentence)
+from support import Notes, mark_logs, small_spec, unmarked_logs
 
 
 class StopsAt(Watcher):
